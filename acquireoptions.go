@@ -23,7 +23,7 @@ func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 // lock in the background; if it panics, the lock is released too. Until that release
 // is executed, the lock keeps others out.
 func Into(target any) AcquireOption {
-	return acquireOption(func(c *engine.AcquireConfig) error {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
 		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {
 			return fmt.Errorf("%w: Into got a %T; give a non-nil pointer", ErrInvalidArgument, target)
 		}
@@ -42,7 +42,7 @@ func Into(target any) AcquireOption {
 // option where nothing waits or ctx alone bounds the wait: by TryAcquire, Enqueue,
 // Resume and Lead.
 func MaxWait(d time.Duration) AcquireOption {
-	return acquireOption(func(c *engine.AcquireConfig) error {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
 		if d < 0 {
 			return fmt.Errorf("%w: MaxWait is %v; give 0 for one try, or more", ErrInvalidArgument, d)
 		}
@@ -61,7 +61,7 @@ func MaxWait(d time.Duration) AcquireOption {
 // locked or not. TryAcquire is refused if that one is locked, and Acquire waits for
 // that one, even if others that match are free or become free.
 func Sort(keys any) AcquireOption {
-	return acquireOption(func(c *engine.AcquireConfig) (err error) {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) (err error) {
 		c.Sort, err = sortKeys(keys)
 		return err
 	})
@@ -103,7 +103,7 @@ func Sort(keys any) AcquireOption {
 // [ShardKey] a read shows the document first, and asks all shards unless the filter
 // names the shard key. A claim that has lost races then takes one of the first 64.
 func SkipLocked() AcquireOption {
-	return acquireOption(func(c *engine.AcquireConfig) error {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
 		c.SkipLocked = true
 		return nil
 	})
@@ -174,7 +174,7 @@ func isDirection(v bson.RawValue) bool {
 // rounded up to whole milliseconds. HoldAtLeast is refused for a tag of
 // [ShareInProcess].
 func HoldAtLeast(d time.Duration) AcquireOption {
-	return acquireOption(func(c *engine.AcquireConfig) error {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
 		if err := within("HoldAtLeast", d, 0, MaxTTL); err != nil {
 			return err
 		}

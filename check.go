@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
@@ -67,7 +66,7 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	if coll == nil {
 		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidArgument)
 	}
-	if attempt.InTransaction(ctx) {
+	if engine.InTransaction(ctx) {
 		return ServerInfo{}, fmt.Errorf("%w: call CheckServer outside", ErrInTransaction)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engine.DefaultRetryLimit)

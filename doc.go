@@ -11,7 +11,7 @@
 //
 //	locks, err := writelock.New(orders)
 //	var order Order
-//	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease *doclock.Lease) error {
+//	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease doclock.Lease) error {
 //		… // as long as it takes
 //		return lease.Update(ctx, bson.M{"$set": bson.M{"state": "packed"}}) // refused if the lock was lost
 //	}, doclock.Into(&order)) // the document, read by the command that locks it

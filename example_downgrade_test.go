@@ -14,7 +14,7 @@ import (
 
 // A writer that has changed a category goes on as a reader. Other readers come in,
 // and no other writer was there in between.
-func ExampleLease_Downgrade() {
+func ExampleLease_downgrade() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()

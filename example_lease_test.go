@@ -12,7 +12,7 @@ import (
 )
 
 // A write of a lease that was lost changes nothing.
-func ExampleLease_Update() {
+func ExampleLease_update() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()
@@ -36,7 +36,7 @@ func ExampleLease_Update() {
 
 // The lock is deleted with its document. Release, called after it, has the same
 // answer.
-func ExampleLease_Delete() {
+func ExampleLease_delete() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()
@@ -55,7 +55,7 @@ func ExampleLease_Delete() {
 }
 
 // A lock is kept from one request to the next, in any process that has the token.
-func ExampleLease_Detach() {
+func ExampleLease_detach() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()
@@ -84,7 +84,7 @@ func ExampleLease_Detach() {
 }
 
 // KeepAlive renews a lease in the background. Its context ends with the lease.
-func ExampleLease_KeepAlive() {
+func ExampleLease_keepAlive() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()

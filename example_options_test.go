@@ -77,7 +77,7 @@ func ExampleMaxWait() {
 	_, err = ada.TryAcquire(ctx, doclock.ID("A-17"))
 	check(err)
 
-	err = locks.Do(ctx, doclock.ID("A-17"), func(context.Context, *doclock.Lease) error {
+	err = locks.Do(ctx, doclock.ID("A-17"), func(context.Context, doclock.Lease) error {
 		fmt.Println("not printed")
 		return nil
 	}, doclock.MaxWait(0)) // or some seconds

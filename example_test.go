@@ -16,7 +16,7 @@ import (
 
 // A stopped process writes late, under the guard: nothing happens to the
 // document that others have locked since.
-func ExampleLease_Guard() {
+func ExampleLease_guard() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()

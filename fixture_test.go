@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
@@ -47,11 +46,11 @@ func newRig(t *testing.T, opts ...doclock.Option) *rig {
 	return r
 }
 
-var realTime = adjust.Locker(func(c *engine.Config) { c.Clock = nil })
+var realTime = engine.Option(func(c *engine.Config) error { c.Clock = nil; return nil })
 
 func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 	r.Helper()
-	locks, err := multilock.New(r.doc, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(ttl), adjust.WaitTTL(ttl)}, opts...)...)
+	locks, err := multilock.New(r.doc, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(ttl), waitTTL(ttl)}, opts...)...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 }
 
 // acquire takes the write lock.
-func (r *rig) acquire() *doclock.Lease {
+func (r *rig) acquire() doclock.Lease {
 	r.Helper()
 	lease, err := r.locks.TryAcquire(r.Context(), bson.M{"_id": 1}, "write")
 	if err != nil {
@@ -76,7 +75,7 @@ func (r *rig) acquire() *doclock.Lease {
 }
 
 // many takes the write locks of n more documents, from _id 100 on.
-func (r *rig) many(n int) []*doclock.Lease {
+func (r *rig) many(n int) []doclock.Lease {
 	r.Helper()
 	docs := make([]any, n)
 	for i := range docs {
@@ -85,7 +84,7 @@ func (r *rig) many(n int) []*doclock.Lease {
 	if _, err := r.other.InsertMany(r.Context(), docs); err != nil {
 		r.Fatal(err)
 	}
-	leases := make([]*doclock.Lease, n)
+	leases := make([]doclock.Lease, n)
 	for i := range leases {
 		leases[i] = r.take(100+i, "write")
 	}
@@ -93,7 +92,7 @@ func (r *rig) many(n int) []*doclock.Lease {
 	return leases
 }
 
-func (r *rig) take(id int, tag string) *doclock.Lease {
+func (r *rig) take(id int, tag string) doclock.Lease {
 	r.Helper()
 	lease, err := r.locks.TryAcquire(r.Context(), bson.M{"_id": id}, tag)
 	if err != nil {
@@ -103,7 +102,7 @@ func (r *rig) take(id int, tag string) *doclock.Lease {
 }
 
 // due keeps leases alive, and then lets the time pass after which they are due.
-func (r *rig) due(leases ...*doclock.Lease) (kept []context.Context) {
+func (r *rig) due(leases ...doclock.Lease) (kept []context.Context) {
 	for _, l := range leases {
 		kept = append(kept, l.KeepAlive(r.Context()))
 	}
@@ -146,10 +145,10 @@ func (r *rig) change(update bson.M) {
 }
 
 // takeOver lets another holder in, as after an expiry: the old entry is gone.
-func (r *rig) takeOver() *doclock.Lease {
+func (r *rig) takeOver() doclock.Lease {
 	r.Helper()
 	r.change(bson.M{"$unset": bson.M{"lock.tags": ""}})
-	locks, err := multilock.New(r.other, relations.WritePreferring(), doclock.TTL(ttl), adjust.WaitTTL(ttl))
+	locks, err := multilock.New(r.other, relations.WritePreferring(), doclock.TTL(ttl), waitTTL(ttl))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -223,10 +222,19 @@ type handClock struct{ fixture.Clock }
 func newHandClock() *handClock { return &handClock{} }
 
 func (c *handClock) option() doclock.Option {
-	return adjust.Locker(func(cfg *engine.Config) {
+	return engine.Option(func(cfg *engine.Config) error {
 		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
+		return nil
 	})
 }
 
 func (c *handClock) turn(mono, wall time.Duration) { c.Turn(mono, wall) }
 func (c *handClock) pass(d time.Duration)          { c.Pass(d) }
+
+// waitTTL is for how long a waiting entry lives after each confirm.
+func waitTTL(d time.Duration) doclock.Option {
+	return engine.Option(func(c *engine.Config) error {
+		c.WaitTTL = d
+		return nil
+	})
+}

@@ -156,26 +156,6 @@ func TestAReplacementUnderTheGuardErasesTheLock(t *testing.T) {
 	}
 }
 
-func TestZeroLeaseIsLost(t *testing.T) {
-	var lease doclock.Lease
-	for name, err := range map[string]error{
-		"Err":              lease.Err(),
-		"Renew":            lease.Renew(t.Context()),
-		"Release":          lease.Release(t.Context()),
-		"Update":           lease.Update(t.Context(), bson.M{"$set": bson.M{"a": 1}}),
-		"UpdateAndRelease": lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"a": 1}}),
-		"KeepAlive":        context.Cause(lease.KeepAlive(t.Context())),
-	} {
-		if !errors.Is(err, doclock.ErrLost) {
-			t.Errorf("%s = %v", name, err)
-		}
-	}
-	within(t, lease.Done(), "Done of the zero lease")
-	if lease.Remaining() != 0 || lease.Fence() != 0 || lease.Tag() != "" || len(lease.Guard()) == 0 {
-		t.Errorf("Remaining %v, Fence %v, Tag %q, Guard %v", lease.Remaining(), lease.Fence(), lease.Tag(), lease.Guard())
-	}
-}
-
 func TestRefusedInATransaction(t *testing.T) {
 	r := newRig(t)
 	lease := r.acquire()

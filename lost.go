@@ -10,7 +10,7 @@ import (
 )
 
 // LostError says which lock was lost, and why. Every [ErrLost] of a lease, a ticket or
-// a token is one, or wraps one; the zero Lease has no document to name.
+// a token is one, or wraps one; a nil one among several names no document.
 type LostError struct {
 	Collection string        // as in "shop.orders"
 	DocumentID bson.RawValue // the document's _id

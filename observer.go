@@ -2,13 +2,11 @@ package doclock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 )
 
 // OnEvent makes the Locker call f for each [Event]. Given several times, all
@@ -31,29 +29,13 @@ import (
 //
 // Without an observer no event is made, and nothing is counted.
 func OnEvent(f func(context.Context, Event)) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		if f == nil {
 			return fmt.Errorf("%w: OnEvent got a nil function; leave the option out", ErrInvalidArgument)
 		}
-		c.Observers = append(slices.Clone(c.Observers), func(ctx context.Context, e observe.Event) { f(ctx, made(e)) })
+		c.Observers = append(slices.Clone(c.Observers), f)
 		return nil
 	})
-}
-
-// made makes the event that users see.
-func made(e observe.Event) Event {
-	var c *ConflictError
-	if !errors.As(e.Conflict, &c) {
-		errors.As(e.Err, &c)
-	}
-	of := Event{
-		Kind: EventKind(e.Kind), Time: e.Time, Collection: e.Collection, DocumentID: e.DocumentID, Tag: e.Tag, Owner: e.Owner,
-		LeaseID: e.LeaseID, Fence: e.Fence, Waited: e.Waited, Held: e.Held, Commands: e.Commands, Err: e.Err, Dropped: e.Dropped,
-	}
-	if c != nil {
-		of.Holders = slices.Clone(c.Holders)
-	}
-	return of
 }
 
 // LogTo logs each [Event] of the Locker, as [OnEvent] delivers it. The record has
@@ -66,7 +48,7 @@ func made(e observe.Event) Event {
 //   - Debug: all others.
 func LogTo(logger *slog.Logger) Option {
 	if logger == nil {
-		return lockerOption(func(*engine.Config) error {
+		return engine.Option(func(*engine.Config) error {
 			return fmt.Errorf("%w: LogTo got a nil logger; give one, as slog.Default()", ErrInvalidArgument)
 		})
 	}

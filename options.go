@@ -26,11 +26,15 @@ const (
 
 // Option changes how a Locker works. multilock.New and writelock.New check it. A
 // wrong value is an [ErrInvalidArgument] that says what would be right.
-type Option interface{ ofLocker() }
+type Option interface {
+	ApplyLocker(*engine.Config) error
+}
 
 // AcquireOption changes how one acquire works. The acquire checks it before it sends
 // anything. A wrong value is an [ErrInvalidArgument] that says what would be right.
-type AcquireOption interface{ ofAcquire() }
+type AcquireOption interface {
+	ApplyAcquire(*engine.AcquireConfig) error
+}
 
 // CommonOption is an option of one acquire, or of a Locker as the default of its
 // acquires.
@@ -39,30 +43,10 @@ type CommonOption interface {
 	AcquireOption
 }
 
-type lockerOption func(*engine.Config) error
-
-func (lockerOption) ofLocker() {}
-
-// ApplyLocker implements option.Locker.
-func (o lockerOption) ApplyLocker(c *engine.Config) error { return o(c) }
-
-type acquireOption func(*engine.AcquireConfig) error
-
-func (acquireOption) ofAcquire() {}
-
-// ApplyAcquire implements option.Acquire.
-func (o acquireOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(c) }
-
 // commonOption sets one of the terms, which a Locker has as defaults.
 type commonOption func(*engine.Terms) error
 
-func (commonOption) ofLocker()  {}
-func (commonOption) ofAcquire() {}
-
-// ApplyLocker implements option.Locker.
-func (o commonOption) ApplyLocker(c *engine.Config) error { return o(&c.Terms) }
-
-// ApplyAcquire implements option.Acquire.
+func (o commonOption) ApplyLocker(c *engine.Config) error         { return o(&c.Terms) }
 func (o commonOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(&c.Terms) }
 
 // TTL is how long a lease lasts without a renewal, counted from the send of its
@@ -89,7 +73,7 @@ func TTL(d time.Duration) CommonOption {
 // TagTTL is the TTL of the leases of one tag of the rules, within the bounds of
 // [TTL] (monglock's locktimeouts).
 func TagTTL(tag string, d time.Duration) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		ttls := maps.Clone(c.TagTTL)
 		if ttls == nil {
 			ttls = map[string]time.Duration{}
@@ -106,7 +90,7 @@ func TagTTL(tag string, d time.Duration) Option {
 // any forward jump of one during a lease. Default 500 ms; it may be 0, and is at
 // most [MaxClockTolerance].
 func ClockTolerance(d time.Duration) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		c.Tolerance = d.Truncate(time.Millisecond)
 		return within("ClockTolerance", d, 0, MaxClockTolerance)
 	})
@@ -116,7 +100,7 @@ func ClockTolerance(d time.Duration) Option {
 // unknown, and the command is sent again where that is safe. Default min(10 s,
 // TTL/3), at least 1 ms, at most [MaxAttemptTimeout].
 func AttemptTimeout(d time.Duration) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		c.AttemptTimeout = d
 		return within("AttemptTimeout", d, time.Millisecond, MaxAttemptTimeout)
 	})
@@ -167,7 +151,7 @@ func HoldAtMost(d time.Duration) CommonOption {
 // Field is the name of the top-level field that holds the lock. Default "lock". It
 // can't be _id, begin with "__doclock", or contain a dot or a dollar sign.
 func Field(name string) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		if name == "_id" || !isName(name) {
 			return fmt.Errorf("%w: Field is %q; give a top-level name without dot or dollar sign, other than _id", ErrInvalidArgument, name)
 		}
@@ -193,7 +177,7 @@ func isName(name string) bool {
 // unknown, joins the wait queue of its process only after its first answer, and
 // shares no entry.
 func ShardKey(fields ...string) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		for i, field := range fields {
 			overlaps := func(other string) bool {
 				return strings.HasPrefix(field+".", other+".") || strings.HasPrefix(other+".", field+".")
@@ -215,7 +199,7 @@ func ShardKey(fields ...string) Option {
 // [ErrNotFound]. A document that exists costs nothing more. A new one costs two
 // commands more, because not every server can be trusted to insert and decide in one.
 func Upsert() Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		c.Upsert = true
 		return nil
 	})
@@ -247,7 +231,7 @@ func Upsert() Option {
 // a holder who leaves before the others gets nil though others were let in, and one may
 // join for 200 ms beside them. Their guarded writes are refused.
 func ShareInProcess(tags ...string) Option {
-	return lockerOption(func(c *engine.Config) error {
+	return engine.Option(func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)
 		return nil
 	})

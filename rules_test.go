@@ -42,7 +42,7 @@ func TestRule04AnchoredAtTheSend(t *testing.T) {
 	mongotest.RunVirtual(t, "of the acquire", func(t *testing.T) {
 		r := newRig(t)
 		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		granted := make(chan *doclock.Lease, 1)
+		granted := make(chan doclock.Lease, 1)
 		go func() {
 			lease, err := r.locks.TryAcquire(context.Background(), bson.M{"_id": 1}, "write")
 			if err != nil {
@@ -78,9 +78,9 @@ func TestRule04AnchoredAtTheSend(t *testing.T) {
 // Rule 13: the validity ends at the send of whatever releases the lock. Without
 // it: released, the reply lost, and still valid.
 func TestRule13ValidityEndsAtTheSend(t *testing.T) {
-	for name, give := range map[string]func(*doclock.Lease) error{
-		"Release":          func(l *doclock.Lease) error { return l.Release(context.Background()) },
-		"UpdateAndRelease": func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), increment) },
+	for name, give := range map[string]func(doclock.Lease) error{
+		"Release":          func(l doclock.Lease) error { return l.Release(context.Background()) },
+		"UpdateAndRelease": func(l doclock.Lease) error { return l.UpdateAndRelease(context.Background(), increment) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

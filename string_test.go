@@ -40,12 +40,6 @@ func TestLeaseIsReadable(t *testing.T) {
 	if got, want := logged(), `lease.over=released`; !strings.Contains(got, want) {
 		t.Errorf("logged %q, want %q in it", got, want)
 	}
-	if got := fmt.Sprint(new(doclock.Lease)); got != "no lease" {
-		t.Errorf("the zero Lease is %q", got)
-	}
-	if got := fmt.Sprint((*doclock.Lease)(nil)); got != "no lease" {
-		t.Errorf("a nil Lease is %q", got)
-	}
 }
 
 func TestIDIsTheFilterOfOneDocument(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // goneServer is a rig whose server was reached, and refuses connections now, as
 // the library knows by a renewal that failed.
-func goneServer(t *testing.T) (*rig, *doclock.Lease) {
+func goneServer(t *testing.T) (*rig, doclock.Lease) {
 	r := newRig(t, realTime, doclock.TTL(time.Minute))
 	lease := r.acquire()
 	r.net.Down(true)
@@ -48,15 +48,15 @@ func wantUnsent(t *testing.T, what string, err error) {
 // What never left was not executed: a write that could not be sent is none of
 // unknown outcome, and none that comes late; the error says why.
 func TestWriteThatCantBeSent(t *testing.T) {
-	for name, write := range map[string]func(*doclock.Lease, context.Context) error{
-		"Update": func(l *doclock.Lease, ctx context.Context) error {
+	for name, write := range map[string]func(doclock.Lease, context.Context) error{
+		"Update": func(l doclock.Lease, ctx context.Context) error {
 			return l.Update(ctx, bson.M{"$inc": bson.M{"count": 1}})
 		},
-		"UpdateAndRelease": func(l *doclock.Lease, ctx context.Context) error {
+		"UpdateAndRelease": func(l doclock.Lease, ctx context.Context) error {
 			return l.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"count": 1}})
 		},
-		"Delete": (*doclock.Lease).Delete,
-		"Renew":  (*doclock.Lease).Renew,
+		"Delete": (doclock.Lease).Delete,
+		"Renew":  (doclock.Lease).Renew,
 	} {
 		mongotest.RunVirtual(t, name, func(t *testing.T) {
 			r, lease := goneServer(t)

@@ -15,12 +15,12 @@ import (
 var increment = bson.M{"$inc": bson.M{"count": 1}}
 
 // writes are the two guarded writes; most promises hold for both.
-var writes = map[string]func(*doclock.Lease, context.Context, any) error{
-	"Update":           func(l *doclock.Lease, ctx context.Context, u any) error { return l.Update(ctx, u) },
-	"UpdateAndRelease": func(l *doclock.Lease, ctx context.Context, u any) error { return l.UpdateAndRelease(ctx, u) },
+var writes = map[string]func(doclock.Lease, context.Context, any) error{
+	"Update":           func(l doclock.Lease, ctx context.Context, u any) error { return l.Update(ctx, u) },
+	"UpdateAndRelease": func(l doclock.Lease, ctx context.Context, u any) error { return l.UpdateAndRelease(ctx, u) },
 }
 
-func eachWrite(t *testing.T, run func(*testing.T, string, func(*testing.T)) bool, f func(*rig, *doclock.Lease, func(context.Context, any) error)) {
+func eachWrite(t *testing.T, run func(*testing.T, string, func(*testing.T)) bool, f func(*rig, doclock.Lease, func(context.Context, any) error)) {
 	t.Helper()
 	for name, write := range writes {
 		run(t, name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestUpdateTakesPipelinesAndArrayFilters(t *testing.T) {
 // A write-concern error: applied on the primary, the image dropped by the
 // driver. It is not taken for a refusal, and not applied again.
 func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease doclock.Lease, write func(context.Context, any) error) {
 		r.net.ArmRewrite(faultnet.Rewrite, "findAndModify", func(reply bson.Raw) any {
 			var d bson.D
 			_ = bson.Unmarshal(reply, &d)
@@ -74,7 +74,7 @@ func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
 
 // An update that cannot be is refused before anything is sent, and the lease stands. internal/engine has the kinds.
 func TestInvalidUpdates(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease doclock.Lease, write func(context.Context, any) error) {
 		before := r.stored()
 		for name, update := range map[string]any{
 			"nil":              nil,

@@ -12,31 +12,31 @@ import (
 )
 
 // losses are the ways in which the server says that a lease is lost.
-var losses = map[string]func(*rig, *doclock.Lease){
-	"a renewal": func(r *rig, l *doclock.Lease) {
+var losses = map[string]func(*rig, doclock.Lease){
+	"a renewal": func(r *rig, l doclock.Lease) {
 		if err := l.Renew(r.Context()); !errors.Is(err, doclock.ErrLost) {
 			r.Fatalf("Renew = %v", err)
 		}
 	},
-	"a write": func(r *rig, l *doclock.Lease) {
+	"a write": func(r *rig, l doclock.Lease) {
 		if err := l.Update(r.Context(), increment); !errors.Is(err, doclock.ErrLost) {
 			r.Fatalf("Update = %v", err)
 		}
 	},
-	"a write of unknown outcome": func(r *rig, l *doclock.Lease) {
+	"a write of unknown outcome": func(r *rig, l doclock.Lease) {
 		r.net.Arm(faultnet.LoseRequest, "findAndModify")
 		if err := l.Update(r.Context(), increment); !errors.Is(err, doclock.ErrOutcomeUnknown) {
 			r.Fatalf("Update = %v", err)
 		}
 	},
-	"a write after the local end": func(r *rig, l *doclock.Lease) {
+	"a write after the local end": func(r *rig, l doclock.Lease) {
 		r.clock.pass(ttl)
 		if err := l.Update(r.Context(), increment); !errors.Is(err, doclock.ErrLost) {
 			r.Fatalf("Update = %v", err)
 		}
 		r.clock.pass(-ttl) // else a release would not say nil anyway
 	},
-	"a batch": func(r *rig, l *doclock.Lease) {
+	"a batch": func(r *rig, l doclock.Lease) {
 		kept := r.due(append(r.many(1), l)...)
 		within(r.T, kept[1].Done(), "the loss")
 		r.wantSent("update", "find")
@@ -47,10 +47,10 @@ var losses = map[string]func(*rig, *doclock.Lease){
 // is not released well because the first request of the release went astray.
 func TestAKnownLossIsRemembered(t *testing.T) {
 	for known, learn := range losses {
-		for name, give := range map[string]func(*rig, *doclock.Lease) error{
-			"Release":          func(r *rig, l *doclock.Lease) error { return l.Release(r.Context()) },
-			"UpdateAndRelease": func(r *rig, l *doclock.Lease) error { return l.UpdateAndRelease(r.Context(), increment) },
-			"Update":           func(r *rig, l *doclock.Lease) error { return l.Update(r.Context(), increment) },
+		for name, give := range map[string]func(*rig, doclock.Lease) error{
+			"Release":          func(r *rig, l doclock.Lease) error { return l.Release(r.Context()) },
+			"UpdateAndRelease": func(r *rig, l doclock.Lease) error { return l.UpdateAndRelease(r.Context(), increment) },
+			"Update":           func(r *rig, l doclock.Lease) error { return l.Update(r.Context(), increment) },
 		} {
 			mongotest.RunVirtual(t, known+"/"+name, func(t *testing.T) {
 				r := newRig(t)
@@ -95,7 +95,7 @@ func TestAWriteHasOneVerdict(t *testing.T) {
 			}
 		}
 	}
-	eachWrite(t, mongotest.RunVirtual, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, mongotest.RunVirtual, func(r *rig, lease doclock.Lease, write func(context.Context, any) error) {
 		r.net.Arm(faultnet.LoseReply, "findAndModify")
 		r.onNext("findAndModify", func() { finish(r, 12) })
 		err := write(r.Context(), increment)

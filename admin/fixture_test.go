@@ -11,7 +11,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
@@ -131,7 +131,7 @@ const calm = 30 * time.Second
 // locker makes a Locker that must come to rest before the test is over.
 func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(p.Hand, rules, append([]doclock.Option{doclock.TTL(calm), adjust.WaitTTL(calm)}, opts...)...)
+	l, err := multilock.New(p.Hand, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock
 	return l
 }
 
-func (p *place) acquire(l *multilock.Locker, id any, tag string) *doclock.Lease {
+func (p *place) acquire(l *multilock.Locker, id any, tag string) doclock.Lease {
 	p.Helper()
 	lease, err := l.TryAcquire(fixture.Bounded(p), doclock.ID(id), tag)
 	if err != nil {
@@ -200,4 +200,12 @@ func indexOn(p *place, path string) {
 	if _, err := p.Hand.Indexes().CreateOne(context.Background(), mongo.IndexModel{Keys: bson.D{{Key: path, Value: 1}}}); err != nil {
 		p.Fatal(err)
 	}
+}
+
+// waitTTL is for how long a waiting entry lives after each confirm.
+func waitTTL(d time.Duration) doclock.Option {
+	return engine.Option(func(c *engine.Config) error {
+		c.WaitTTL = d
+		return nil
+	})
 }

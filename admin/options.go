@@ -12,7 +12,6 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
-	"github.com/doclock/doclock/internal/option"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -44,7 +43,7 @@ func ShardKey(fields ...string) Option {
 	return Option{"ShardKey", func(c *config) error { return apply(doclock.ShardKey(fields...), c) }}
 }
 
-func apply(o doclock.Option, c *config) error { return o.(option.Locker).ApplyLocker(&c.engine) }
+func apply(o doclock.Option, c *config) error { return o.ApplyLocker(&c.engine) }
 
 // Rules are the rules of the programs that lock here. With them [Inspect] and
 // [Entries] say which entries block which.
@@ -98,7 +97,7 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 	if coll == nil {
 		return nil, fmt.Errorf("%w: the collection is nil", doclock.ErrInvalidArgument)
 	}
-	if attempt.InTransaction(ctx) {
+	if engine.InTransaction(ctx) {
 		return nil, fmt.Errorf("%w: call %s outside", doclock.ErrInTransaction, function)
 	}
 	takes = append(takes, "Field", "ShardKey")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
@@ -90,13 +89,13 @@ func TestBreakRefusesTheHolder(t *testing.T) {
 	p := newPlace(t)
 	l := p.locker(relations.Exclusive())
 	set := bson.M{"$set": bson.M{"n": 1}}
-	for name, use := range map[string]func(*doclock.Lease) error{
-		"Update":           func(l *doclock.Lease) error { return l.Update(t.Context(), set) },
-		"UpdateAndRelease": func(l *doclock.Lease) error { return l.UpdateAndRelease(t.Context(), set) },
-		"Delete":           func(l *doclock.Lease) error { return l.Delete(t.Context()) },
-		"Release":          func(l *doclock.Lease) error { return l.Release(t.Context()) },
-		"Renew":            func(l *doclock.Lease) error { return l.Renew(t.Context()) },
-		"Guard": func(l *doclock.Lease) error {
+	for name, use := range map[string]func(doclock.Lease) error{
+		"Update":           func(l doclock.Lease) error { return l.Update(t.Context(), set) },
+		"UpdateAndRelease": func(l doclock.Lease) error { return l.UpdateAndRelease(t.Context(), set) },
+		"Delete":           func(l doclock.Lease) error { return l.Delete(t.Context()) },
+		"Release":          func(l doclock.Lease) error { return l.Release(t.Context()) },
+		"Renew":            func(l doclock.Lease) error { return l.Renew(t.Context()) },
+		"Guard": func(l doclock.Lease) error {
 			result, err := p.Hand.UpdateOne(t.Context(), l.Guard(), set)
 			if err == nil && result.MatchedCount == 0 {
 				err = doclock.ErrLost
@@ -468,7 +467,7 @@ func TestDeleteIdleOfAShardedCollection(t *testing.T) {
 // The fencing tokens of a document that comes and goes go on increasing.
 func TestTokensIncreaseOverADeletion(t *testing.T) {
 	p := newPlace(t)
-	l := p.locker(relations.Exclusive(), doclock.Upsert(), adjust.Locker(func(c *engine.Config) { c.Now = p.clock.Now }))
+	l := p.locker(relations.Exclusive(), doclock.Upsert(), engine.Option(func(c *engine.Config) error { c.Now = p.clock.Now; return nil }))
 	sweep := func(deleted int64) {
 		if count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle)); err != nil || count.Deleted != deleted {
 			t.Errorf("%+v, %v, want %d deleted", count, err, deleted)

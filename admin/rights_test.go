@@ -27,9 +27,9 @@ type rightsUse func(ctx context.Context, coll *mongo.Collection) error
 // rightsUses are the lines of the first table of docs/rights.md, by their beginnings.
 var rightsUses = map[string]rightsUse{
 	"a Locker of any kind;":     locked("free", lockInAllWays),
-	"with the option `Upsert`;": locked("new", func(context.Context, *multilock.Locker, *doclock.Lease) error { return nil }, doclock.Upsert()),
-	"`Lease.Delete`":            locked("free", func(ctx context.Context, _ *multilock.Locker, l *doclock.Lease) error { return l.Delete(ctx) }),
-	"an update with `SetBypass": locked("free", func(ctx context.Context, _ *multilock.Locker, l *doclock.Lease) error {
+	"with the option `Upsert`;": locked("new", func(context.Context, *multilock.Locker, doclock.Lease) error { return nil }, doclock.Upsert()),
+	"`Lease.Delete`":            locked("free", func(ctx context.Context, _ *multilock.Locker, l doclock.Lease) error { return l.Delete(ctx) }),
+	"an update with `SetBypass": locked("free", func(ctx context.Context, _ *multilock.Locker, l doclock.Lease) error {
 		return l.Update(ctx, bson.M{"$set": bson.M{"n": 1}}, options.UpdateOne().SetBypassDocumentValidation(true))
 	}),
 	"`admin.Inspect`, `admin.Entries`": lookAtAll,
@@ -45,7 +45,7 @@ var rightsUses = map[string]rightsUse{
 }
 
 // locked locks a document, and does this with the lease.
-func locked(id string, then func(context.Context, *multilock.Locker, *doclock.Lease) error, opts ...doclock.Option) rightsUse {
+func locked(id string, then func(context.Context, *multilock.Locker, doclock.Lease) error, opts ...doclock.Option) rightsUse {
 	return func(ctx context.Context, coll *mongo.Collection) (err error) {
 		if _, err := doclock.CheckServer(ctx, coll); err != nil {
 			return err
@@ -63,7 +63,7 @@ func locked(id string, then func(context.Context, *multilock.Locker, *doclock.Le
 	}
 }
 
-func lockInAllWays(ctx context.Context, locks *multilock.Locker, lease *doclock.Lease) error {
+func lockInAllWays(ctx context.Context, locks *multilock.Locker, lease doclock.Lease) error {
 	if _, err := locks.TryAcquire(ctx, doclock.ID("free"), "write"); !errors.Is(err, doclock.ErrConflict) {
 		return err
 	}

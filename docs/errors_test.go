@@ -44,7 +44,7 @@ func tell(err error) string {
 
 func payIn(ctx context.Context, locks *writelock.Locker, payment string, amount int) error {
 	var account struct{ Last string }
-	return locks.Do(ctx, doclock.ID("ann"), func(ctx context.Context, lease *doclock.Lease) error {
+	return locks.Do(ctx, doclock.ID("ann"), func(ctx context.Context, lease doclock.Lease) error {
 		if account.Last == payment {
 			return nil // an earlier call has written it
 		}
@@ -54,7 +54,7 @@ func payIn(ctx context.Context, locks *writelock.Locker, payment string, amount 
 }
 
 // inTransaction is compiled, and not run: neither FerretDB nor locktest has transactions.
-func inTransaction(ctx context.Context, lease *doclock.Lease, accounts *mongo.Collection, change bson.M) error {
+func inTransaction(ctx context.Context, lease doclock.Lease, accounts *mongo.Collection, change bson.M) error {
 	session, err := accounts.Database().Client().StartSession()
 	if err != nil {
 		return err

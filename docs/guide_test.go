@@ -23,11 +23,11 @@ type order struct {
 	Notes string `bson:"notes,omitempty"`
 }
 
-func saveFields(ctx context.Context, lease *doclock.Lease, order order) error {
+func saveFields(ctx context.Context, lease doclock.Lease, order order) error {
 	return lease.UpdateAndRelease(ctx, bson.M{"$set": order})
 }
 
-func replaceAllElse(ctx context.Context, orders *mongo.Collection, lease *doclock.Lease, order order) (*mongo.UpdateResult, error) {
+func replaceAllElse(ctx context.Context, orders *mongo.Collection, lease doclock.Lease, order order) (*mongo.UpdateResult, error) {
 	keep := bson.M{"$mergeObjects": bson.A{bson.M{"$literal": order}, bson.M{"lock": "$lock"}}}
 	return orders.UpdateOne(ctx, lease.Guard(), mongo.Pipeline{{{Key: "$replaceWith", Value: keep}}})
 }
@@ -41,7 +41,7 @@ func removeLocks(ctx context.Context, orders *mongo.Collection, now time.Time) e
 	return err
 }
 
-func publish(ctx context.Context, reports *mongo.Collection, lease *doclock.Lease, text string) (*mongo.UpdateResult, error) {
+func publish(ctx context.Context, reports *mongo.Collection, lease doclock.Lease, text string) (*mongo.UpdateResult, error) {
 	older := bson.M{"_id": "A-17", "fence": bson.M{"$not": bson.M{"$gt": lease.Fence()}}}
 	return reports.UpdateOne(ctx, older, bson.M{"$set": bson.M{"text": text, "fence": lease.Fence()}})
 }
@@ -70,7 +70,7 @@ func TestGuideSaves(t *testing.T) {
 	orders := mem.Collection("orders", bson.M{"_id": "A-17", "total": 1, "notes": "old"})
 	locks, err := open(t.Context(), orders)
 	must(t, err)
-	acquire := func() *doclock.Lease {
+	acquire := func() doclock.Lease {
 		lease, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
 		must(t, err)
 		return lease
@@ -125,7 +125,7 @@ func TestGuideFence(t *testing.T) {
 	mem.Advance(time.Minute)
 	next, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
 	must(t, err)
-	for i, lease := range []*doclock.Lease{stopped, next, stopped, next} {
+	for i, lease := range []doclock.Lease{stopped, next, stopped, next} {
 		written, err := publish(t.Context(), reports, lease, "a report")
 		if late := i == 2; err != nil || (written.MatchedCount == 0) != late {
 			t.Error(i, written, err)

@@ -68,7 +68,7 @@ func TestPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	binaries := built(t)
-	err = locks.Do(t.Context(), doclock.ID("programs"), func(context.Context, *doclock.Lease) error {
+	err = locks.Do(t.Context(), doclock.ID("programs"), func(context.Context, doclock.Lease) error {
 		drop()
 		defer drop()
 		t.Run("", func(t *testing.T) { runAll(t, binaries) })

@@ -15,7 +15,7 @@ import (
 // Export is a program's function: it works on an order for a minute, and says in the
 // order that it is done.
 func Export(ctx context.Context, locks *writelock.Locker, id string) error {
-	return locks.Do(ctx, bson.M{"_id": id}, func(ctx context.Context, lease *doclock.Lease) error {
+	return locks.Do(ctx, bson.M{"_id": id}, func(ctx context.Context, lease doclock.Lease) error {
 		select {
 		case <-time.After(time.Minute):
 			return lease.Update(ctx, bson.M{"$set": bson.M{"exported": true}})

@@ -14,7 +14,7 @@ import (
 )
 
 // Print is a program's function: it prints an order, and counts the prints.
-func Print(ctx context.Context, locks *writelock.Locker, id string, printer func(*doclock.Lease)) error {
+func Print(ctx context.Context, locks *writelock.Locker, id string, printer func(doclock.Lease)) error {
 	lease, err := locks.Acquire(ctx, bson.M{"_id": id}, doclock.MaxWait(0))
 	if err != nil {
 		return err
@@ -35,23 +35,23 @@ func Example() {
 	others, err := writelock.New(orders, doclock.Owner("another program"))
 	must(err)
 
-	fmt.Println("alone:", Print(ctx, mine, "A-17", func(*doclock.Lease) {}), prints(orders))
+	fmt.Println("alone:", Print(ctx, mine, "A-17", func(doclock.Lease) {}), prints(orders))
 
 	held, err := others.TryAcquire(ctx, bson.M{"_id": "A-17"})
 	must(err)
-	err = Print(ctx, mine, "A-17", func(*doclock.Lease) {})
+	err = Print(ctx, mine, "A-17", func(doclock.Lease) {})
 	fmt.Println("beside a holder:", errors.Is(err, doclock.ErrConflict), prints(orders))
 	must(held.Release(ctx))
 
-	err = Print(ctx, mine, "A-17", func(*doclock.Lease) { mem.LoseReplies(1) })
+	err = Print(ctx, mine, "A-17", func(doclock.Lease) { mem.LoseReplies(1) })
 	fmt.Println("after a lost reply, once all the same:", err, prints(orders))
 
-	err = Print(ctx, mine, "A-17", func(lease *doclock.Lease) {
+	err = Print(ctx, mine, "A-17", func(lease doclock.Lease) {
 		must(mem.Lose(lease))
 	})
 	fmt.Println("after a loss:", errors.Is(err, doclock.ErrLost), prints(orders))
 
-	err = Print(ctx, mine, "A-17", func(lease *doclock.Lease) {
+	err = Print(ctx, mine, "A-17", func(lease doclock.Lease) {
 		mem.Advance(11 * time.Second) // the printer was slow
 		next, err := others.TryAcquire(ctx, bson.M{"_id": "A-17"})
 		must(err)

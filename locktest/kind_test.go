@@ -33,7 +33,7 @@ type kindsPlay struct {
 	coll   *mongo.Collection
 	locks  *multilock.Locker // whose waiters leave no entry
 	fair   *multilock.Locker
-	lease  *doclock.Lease
+	lease  doclock.Lease
 	ticket *multilock.Ticket
 	token  string
 }

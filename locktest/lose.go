@@ -3,19 +3,18 @@ package locktest
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Guarded is a *doclock.Lease.
+// Guarded is a doclock.Lease.
 type Guarded interface{ Guard() bson.D }
 
 // lose removes a lease's entry from one of the collections, by a command.
 func lose(lease Guarded, among []store.Place, run func(value.Document) bson.RawValue) error {
-	if v := reflect.ValueOf(lease); lease == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+	if lease == nil {
 		return errors.New("locktest: the lease is nil; give one that was acquired from this server")
 	}
 	raw, err := bson.Marshal(lease.Guard())

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
@@ -64,7 +63,7 @@ func TestAcquirePollsTheDocumentItMetWithTheCallersFilter(t *testing.T) {
 	} {
 		virtually(t, name, func(p *place) {
 			p.try(p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Hour)), "write")
-			call := begin(p, func() (*doclock.Lease, error) {
+			call := begin(p, func() (doclock.Lease, error) {
 				return p.plain(relations.Exclusive()).Acquire(p.Context(), byName, "write")
 			})
 			time.Sleep(time.Minute)
@@ -152,7 +151,7 @@ func TestTryAcquireGrants(t *testing.T) {
 func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{}
-		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), adjust.WaitTTL(3 * time.Second), doclock.ClockTolerance(0)}
+		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), waitTTL(3 * time.Second), doclock.ClockTolerance(0)}
 		ann := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("ann"))...)
 		bob := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("bob"))...)
 

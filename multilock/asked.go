@@ -16,7 +16,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
-	"github.com/doclock/doclock/internal/option"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 )
@@ -125,11 +124,10 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 // acquireConfig reads the options of one acquire, up to the first fault.
 func acquireConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err error) {
 	for i, opt := range opts {
-		o, ok := opt.(option.Acquire)
-		if !ok {
-			return cfg, noOption(i, opt)
+		if opt == nil {
+			return cfg, nilOption(i)
 		}
-		if err := o.ApplyAcquire(&cfg); err != nil {
+		if err := opt.ApplyAcquire(&cfg); err != nil {
 			return cfg, err
 		}
 	}
@@ -159,18 +157,15 @@ func holdOfSeveral(option, tag string) error {
 	return fmt.Errorf("%w: %s for %q, whose holders share an entry (ShareInProcess); give it for a tag that is not shared", doclock.ErrInvalidArgument, option, tag)
 }
 
-func noOption(i int, opt any) error {
-	if opt == nil {
-		return fmt.Errorf("%w: option %d is nil; leave it out", doclock.ErrInvalidArgument, i)
-	}
-	return fmt.Errorf("%w: option %d is a %T; give one that a function of package doclock returns", doclock.ErrInvalidArgument, i, opt)
+func nilOption(i int) error {
+	return fmt.Errorf("%w: option %d is nil; leave it out", doclock.ErrInvalidArgument, i)
 }
 
 // open refuses a call that can't begin: in a transaction, after Close, or after
 // the end of ctx.
 func (l *Locker) open(ctx context.Context) error {
 	switch {
-	case attempt.InTransaction(ctx):
+	case engine.InTransaction(ctx):
 		return errInTransaction
 	case l.closing():
 		return l.closed

@@ -93,7 +93,7 @@ func (s attempts) join(ctx context.Context) attempts {
 		return checked
 	}, func(checked attempts, done func()) {
 		if checked.held != nil {
-			_ = s.locker.cleanup.released(s.request, checked.held, checked.held.Release(context.Background()))
+			_ = s.locker.cleanup.released(s.request, checked.held, checked.held.Unlock(context.Background()))
 		}
 		done()
 	})
@@ -121,7 +121,7 @@ func (s attempts) check(ctx context.Context, id uuid.UUID) attempts {
 		s.held = held
 		return s
 	}
-	_ = s.locker.cleanup.released(s.request, held, held.Release(context.Background()))
+	_ = s.locker.cleanup.released(s.request, held, held.Unlock(context.Background()))
 	s.err = s.conflict(img, nil)
 	return s
 }

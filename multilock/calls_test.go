@@ -19,14 +19,14 @@ import (
 // What a test calls, and what it demands of the answer.
 
 // got is the lease of a call that must return one.
-func (p *place) got(lease *doclock.Lease, err error) *doclock.Lease {
+func (p *place) got(lease doclock.Lease, err error) doclock.Lease {
 	p.Helper()
 	must(p, err)
 	return lease
 }
 
 // try demands to be granted at once.
-func (p *place) try(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *doclock.Lease {
+func (p *place) try(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) doclock.Lease {
 	p.Helper()
 	lease, err := l.TryAcquire(p.bounded(), flowers, tag, opts...)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *place) try(l *multilock.Locker, tag string, opts ...doclock.AcquireOpti
 }
 
 // acquire demands to be granted, however long that takes.
-func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *doclock.Lease {
+func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) doclock.Lease {
 	p.Helper()
 	return p.got(l.Acquire(p.bounded(), flowers, tag, opts...))
 }
@@ -50,7 +50,7 @@ func (p *place) enqueue(l *multilock.Locker, tag string, opts ...doclock.Acquire
 	return ticket
 }
 
-func (p *place) release(lease *doclock.Lease) {
+func (p *place) release(lease doclock.Lease) {
 	p.Helper()
 	if err := lease.Release(p.bounded()); err != nil {
 		p.Fatalf("Release: %v", err)
@@ -98,18 +98,18 @@ func (p *place) eventually(what string, holds func() bool) {
 func (p *place) bounded() context.Context { return fixture.Bounded(p) }
 
 // asks are the ways to ask, and to have what is granted at once.
-var asks = map[string]func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error){
+var asks = map[string]func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error){
 	"TryAcquire": (*multilock.Locker).TryAcquire,
 	"Acquire":    (*multilock.Locker).Acquire,
-	"Enqueue": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	"Enqueue": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 		ticket, err := l.Enqueue(ctx, filter, tag, opts...)
 		if ticket == nil {
 			return nil, err
 		}
 		return ticket.Confirm(ctx)
 	},
-	"Do": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-		return nil, l.Do(ctx, filter, tag, func(context.Context, *doclock.Lease) error { return nil }, opts...)
+	"Do": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
+		return nil, l.Do(ctx, filter, tag, func(context.Context, doclock.Lease) error { return nil }, opts...)
 	},
 }
 
@@ -147,12 +147,12 @@ func wait(t testing.TB, done <-chan struct{}) {
 }
 
 // acquire calls Acquire in another goroutine.
-func acquire(t testing.TB, ctx context.Context, l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *pending[*doclock.Lease] {
-	return begin(t, func() (*doclock.Lease, error) { return l.Acquire(ctx, flowers, tag, opts...) })
+func acquire(t testing.TB, ctx context.Context, l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *pending[doclock.Lease] {
+	return begin(t, func() (doclock.Lease, error) { return l.Acquire(ctx, flowers, tag, opts...) })
 }
 
 // granted demands that a call returns a lease.
-func (p *place) granted(call *pending[*doclock.Lease]) *doclock.Lease {
+func (p *place) granted(call *pending[doclock.Lease]) doclock.Lease {
 	p.Helper()
 	return p.got(call.wait())
 }

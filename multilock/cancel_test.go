@@ -18,7 +18,7 @@ import (
 func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	ways := maps.Clone(asks)
-	ways["a claim"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+	ways["a claim"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (doclock.Lease, error) {
 		return l.TryAcquire(ctx, byName, tag, doclock.SkipLocked())
 	}
 	for name, ask := range ways {
@@ -26,7 +26,7 @@ func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 			virtually(t, name, func(p *place) {
 				coll, net := p.faulty()
 				l := p.locker(coll, relations.Fair())
-				var others []*doclock.Lease
+				var others []doclock.Lease
 				if waits {
 					others = append(others, p.try(p.locker(p.coll, relations.Fair()), "read"))
 				}
@@ -78,7 +78,7 @@ func TestAWaitThatEndsNamesTheHolderAndLeavesNoEntry(t *testing.T) {
 				defer cancel()
 				begun := time.Now()
 				call := begin(p, func() (time.Duration, error) {
-					err := l.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { p.Error("it ran"); return nil }, doclock.MaxWait(c.maxWait))
+					err := l.Do(ctx, flowers, "write", func(context.Context, doclock.Lease) error { p.Error("it ran"); return nil }, doclock.MaxWait(c.maxWait))
 					return time.Since(begun), err
 				})
 				time.Sleep(10 * time.Second)

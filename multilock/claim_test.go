@@ -40,7 +40,7 @@ func (p *place) jobs(n int) {
 	must(p, err)
 }
 
-func (p *place) claim(l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
+func (p *place) claim(l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 	p.Helper()
 	lease, err := l.Acquire(p.bounded(), pendingJobs, "write", append(opts, doclock.SkipLocked(), byPriority)...)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *place) claim(l *multilock.Locker, opts ...doclock.AcquireOption) *doclo
 	return lease
 }
 
-func (p *place) claims(l *multilock.Locker, want ...int64) (all []*doclock.Lease) {
+func (p *place) claims(l *multilock.Locker, want ...int64) (all []doclock.Lease) {
 	p.Helper()
 	var got []int64
 	for range want {
@@ -145,8 +145,8 @@ func TestAClaimWaits(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.jobs(1)
 		l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Minute))
-		wait := func() *pending[*doclock.Lease] {
-			call := begin(p, func() (*doclock.Lease, error) {
+		wait := func() *pending[doclock.Lease] {
+			call := begin(p, func() (doclock.Lease, error) {
 				return l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
 			})
 			p.eventually("it waits", func() bool { return l.Claimants() == 1 })

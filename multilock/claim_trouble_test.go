@@ -46,7 +46,7 @@ func TestAClaimWithoutAnAnswerSaysNotThatNoneIsFree(t *testing.T) {
 	}
 	waits := func(d time.Duration) func(context.Context, *multilock.Locker, []doclock.AcquireOption) error {
 		return func(ctx context.Context, l *multilock.Locker, opts []doclock.AcquireOption) error {
-			return l.Do(ctx, pendingJobs, "write", func(context.Context, *doclock.Lease) error { return nil }, append(opts, doclock.MaxWait(d))...)
+			return l.Do(ctx, pendingJobs, "write", func(context.Context, doclock.Lease) error { return nil }, append(opts, doclock.MaxWait(d))...)
 		}
 	}
 	closes := func(ctx context.Context, l *multilock.Locker, opts []doclock.AcquireOption) error {
@@ -266,7 +266,7 @@ func (p *place) letters(unfit, good int) {
 }
 
 // due finds the letters that are due now, and claims the first one.
-func (p *place) due(l *multilock.Locker) (*doclock.Lease, error) {
+func (p *place) due(l *multilock.Locker) (doclock.Lease, error) {
 	due := bson.M{"due": bson.M{"$lte": time.Now()}}
 	return l.Acquire(p.Context(), due, "write", doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "due", Value: 1}}), doclock.MaxWait(0))
 }

@@ -135,11 +135,11 @@ func TestAnIdleClaimLeaves(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(relations.Exclusive())
 		first, leave := context.WithCancel(p.Context())
-		left := begin(p, func() (*doclock.Lease, error) {
+		left := begin(p, func() (doclock.Lease, error) {
 			return l.Acquire(first, pendingJobs, "write", doclock.SkipLocked(), byPriority)
 		})
 		synctest.Wait()
-		second := begin(p, func() (*doclock.Lease, error) {
+		second := begin(p, func() (doclock.Lease, error) {
 			return l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
 		})
 		time.Sleep(time.Minute)

@@ -24,7 +24,7 @@ func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair())
 		holder := p.try(l, "read")
 		ticket := p.enqueue(l, "write")
-		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
+		call := begin(p, func() (doclock.Lease, error) { return ticket.Wait(p.bounded()) })
 		p.queued(l, 1)
 		p.rest(l)
 		p.want(errOf(call.wait()), doclock.ErrClosed, doclock.ErrConflict)
@@ -111,7 +111,7 @@ func TestCloseAfterARefusedRemoval(t *testing.T) {
 // holdings are the calls that run a function.
 var holdings = map[string]func(ctx context.Context, l locker, fn func(context.Context) error) error{
 	"Do": func(ctx context.Context, l locker, fn func(context.Context) error) error {
-		return l.Do(ctx, flowers, "write", func(ctx context.Context, _ *doclock.Lease) error { return fn(ctx) })
+		return l.Do(ctx, flowers, "write", func(ctx context.Context, _ doclock.Lease) error { return fn(ctx) })
 	},
 	"DoAll": func(ctx context.Context, l locker, fn func(context.Context) error) error {
 		return multilock.DoAll(ctx, func(ctx context.Context, _ multilock.Leases) error { return fn(ctx) }, l.Want(flowers, "write"))
@@ -199,7 +199,7 @@ func TestCloseInsideAFunctionIsRefused(t *testing.T) {
 				inner, cancel := context.WithCancel(ctx)
 				defer cancel()
 				p.want(l.Close(inner), doclock.ErrInvalidArgument)
-				return other.Do(ctx, doclock.ID(2), "write", func(ctx context.Context, lease *doclock.Lease) error {
+				return other.Do(ctx, doclock.ID(2), "write", func(ctx context.Context, lease doclock.Lease) error {
 					ok(p, lease.Release(ctx))
 					p.want(l.Close(ctx), doclock.ErrInvalidArgument)
 					p.want(other.Close(ctx), doclock.ErrInvalidArgument)
@@ -287,14 +287,14 @@ func TestErrClosedNamesItsCollection(t *testing.T) {
 		}
 		var cause error
 		working := begin(p, func() (struct{}, error) {
-			return struct{}{}, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ *doclock.Lease) error {
+			return struct{}{}, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
 				<-ctx.Done()
 				cause = context.Cause(ctx)
 				return nil
 			})
 		})
 		p.eventually("the function runs", func() bool { return len(p.entries()) == 1 })
-		waiter := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.Context(), flowers, "write") })
+		waiter := begin(p, func() (doclock.Lease, error) { return l.Acquire(p.Context(), flowers, "write") })
 		p.queued(l, 1)
 		ok(p, l.Close(p.within(time.Second)))
 		named("a waiter", errOf(waiter.wait()))

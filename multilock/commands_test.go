@@ -16,7 +16,7 @@ func TestOneCommandForEveryAnsweredAcquire(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	l := p.locker(coll, relations.WritePreferring())
-	var lease *doclock.Lease
+	var lease doclock.Lease
 	try := func(filter any, tag string) func() error {
 		return func() (err error) {
 			lease, err = l.TryAcquire(p.bounded(), filter, tag)

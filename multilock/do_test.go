@@ -24,7 +24,7 @@ func TestDoHoldsTheLockAndReleasesIt(t *testing.T) {
 	called := 0
 	var doc bson.M
 	p.sends(w, 2, "Do", func() error {
-		return l.Do(t.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+		return l.Do(t.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
 			called++
 			p.wantEntries(lease)
 			if lease.Tag() != "write" || ctx.Err() != nil || doc["name"] != "flowers" {
@@ -40,11 +40,11 @@ func TestDoHoldsTheLockAndReleasesIt(t *testing.T) {
 }
 
 // dos are Do and DoAll, whose fn gets its first lease.
-var dos = map[string]func(context.Context, *multilock.Locker, func(context.Context, *doclock.Lease) error, ...doclock.AcquireOption) error{
-	"Do": func(ctx context.Context, l *multilock.Locker, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+var dos = map[string]func(context.Context, *multilock.Locker, func(context.Context, doclock.Lease) error, ...doclock.AcquireOption) error{
+	"Do": func(ctx context.Context, l *multilock.Locker, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {
 		return l.Do(ctx, flowers, "write", fn, opts...)
 	},
-	"DoAll": func(ctx context.Context, l *multilock.Locker, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+	"DoAll": func(ctx context.Context, l *multilock.Locker, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {
 		return multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error { return fn(ctx, leases[0]) },
 			l.Want(flowers, "write", opts...), l.Want(doclock.ID(2), "write", opts...))
 	},
@@ -56,7 +56,7 @@ func TestDoReleasesHoweverFnEnds(t *testing.T) {
 		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive())
 			run := func(fn func()) {
-				_ = do(p.Context(), l, func(context.Context, *doclock.Lease) error { fn(); return nil })
+				_ = do(p.Context(), l, func(context.Context, doclock.Lease) error { fn(); return nil })
 				p.Error("it returned")
 			}
 			if got := recovered(func() { run(func() { panic("fn's own") }) }); got != "fn's own" {
@@ -71,7 +71,7 @@ func TestDoReleasesHoweverFnEnds(t *testing.T) {
 			<-done
 			p.wantHeld()
 			ctx, cancel := context.WithCancel(p.Context())
-			ok(p, do(ctx, l, func(context.Context, *doclock.Lease) error { cancel(); return nil }))
+			ok(p, do(ctx, l, func(context.Context, doclock.Lease) error { cancel(); return nil }))
 			p.wantHeld()
 		})
 	}
@@ -85,7 +85,7 @@ func TestDoRenews(t *testing.T) {
 		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive(), doclock.TTL(time.Minute))
 			for _, opts := range [][]doclock.AcquireOption{nil, {doclock.TTL(doclock.MinTTL)}, {doclock.MaxWait(time.Minute)}} {
-				ok(p, do(p.Context(), l, func(ctx context.Context, lease *doclock.Lease) error {
+				ok(p, do(p.Context(), l, func(ctx context.Context, lease doclock.Lease) error {
 					time.Sleep(5 * time.Minute)
 					if _, limited := ctx.Deadline(); limited {
 						p.Error("fn's context is bounded")
@@ -103,7 +103,7 @@ func TestDoRenewsNoLongerThanItsContext(t *testing.T) {
 	for name, do := range dos {
 		virtually(t, name, func(p *place) {
 			l, rival := p.plain(relations.Exclusive()), p.plain(relations.Exclusive())
-			p.want(do(p.within(time.Second), l, func(context.Context, *doclock.Lease) error {
+			p.want(do(p.within(time.Second), l, func(context.Context, doclock.Lease) error {
 				time.Sleep(time.Minute)
 				p.try(rival, "write")
 				return nil
@@ -119,9 +119,9 @@ func TestDoOutlivesItsLastWrite(t *testing.T) {
 		coll, w := p.watched()
 		l := p.locker(coll, relations.Exclusive())
 		var inside, outside context.Context
-		ok(p, l.Do(p.Context(), doclock.ID(1), "write", func(ctx context.Context, outer *doclock.Lease) error {
+		ok(p, l.Do(p.Context(), doclock.ID(1), "write", func(ctx context.Context, outer doclock.Lease) error {
 			outside = ctx
-			ok(p, l.Do(ctx, doclock.ID(2), "write", func(ctx context.Context, inner *doclock.Lease) error {
+			ok(p, l.Do(ctx, doclock.ID(2), "write", func(ctx context.Context, inner doclock.Lease) error {
 				inside = ctx
 				ok(p, inner.UpdateAndRelease(ctx, plusOne))
 				w.Take()
@@ -155,21 +155,21 @@ func TestDoWhoseFnReleases(t *testing.T) {
 	l := p.locker(coll, relations.Fair())
 	var after func()
 	for name, c := range map[string]struct {
-		fn func(context.Context, *doclock.Lease) error
+		fn func(context.Context, doclock.Lease) error
 		is []error
 	}{
-		"Release": {func(ctx context.Context, lease *doclock.Lease) error {
+		"Release": {func(ctx context.Context, lease doclock.Lease) error {
 			err := lease.Release(ctx)
 			ok(p, context.Cause(ctx))
 			return err
 		}, nil},
-		"Detach": {func(ctx context.Context, lease *doclock.Lease) error {
+		"Detach": {func(ctx context.Context, lease doclock.Lease) error {
 			token, err := lease.Detach(ctx)
 			ok(p, context.Cause(ctx))
 			after = func() { p.release(p.resume(l, token)) }
 			return err
 		}, nil},
-		"Downgrade": {func(ctx context.Context, lease *doclock.Lease) error {
+		"Downgrade": {func(ctx context.Context, lease doclock.Lease) error {
 			next := p.downgrade(lease, "read")
 			ok(p, context.Cause(ctx))
 			ok(t, next.KeepAlive(p.bounded()).Err()) // with a context from outside
@@ -179,8 +179,8 @@ func TestDoWhoseFnReleases(t *testing.T) {
 			}
 			return nil
 		}, nil},
-		"UpdateAndRelease": {func(ctx context.Context, lease *doclock.Lease) error { return lease.UpdateAndRelease(ctx, plusOne) }, nil},
-		"a lost lock": {func(ctx context.Context, lease *doclock.Lease) error {
+		"UpdateAndRelease": {func(ctx context.Context, lease doclock.Lease) error { return lease.UpdateAndRelease(ctx, plusOne) }, nil},
+		"a lost lock": {func(ctx context.Context, lease doclock.Lease) error {
 			p.erase("write")
 			_ = lease.Release(ctx)
 			return nil
@@ -203,13 +203,13 @@ func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
 	for name, do := range dos {
 		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive())
-			for name, command := range map[string]func(context.Context, *doclock.Lease) error{
-				"Update":           func(ctx context.Context, lease *doclock.Lease) error { return lease.Update(ctx, plusOne) },
-				"UpdateAndRelease": func(ctx context.Context, lease *doclock.Lease) error { return lease.UpdateAndRelease(ctx, plusOne) },
-				"Renew":            func(ctx context.Context, lease *doclock.Lease) error { return lease.Renew(ctx) },
-				"Release":          func(ctx context.Context, lease *doclock.Lease) error { return lease.Release(ctx) },
+			for name, command := range map[string]func(context.Context, doclock.Lease) error{
+				"Update":           func(ctx context.Context, lease doclock.Lease) error { return lease.Update(ctx, plusOne) },
+				"UpdateAndRelease": func(ctx context.Context, lease doclock.Lease) error { return lease.UpdateAndRelease(ctx, plusOne) },
+				"Renew":            func(ctx context.Context, lease doclock.Lease) error { return lease.Renew(ctx) },
+				"Release":          func(ctx context.Context, lease doclock.Lease) error { return lease.Release(ctx) },
 			} {
-				err := do(p.Context(), l, func(ctx context.Context, lease *doclock.Lease) error {
+				err := do(p.Context(), l, func(ctx context.Context, lease doclock.Lease) error {
 					p.erase("write")
 					child, cancel := context.WithTimeout(lease.KeepAlive(ctx), time.Hour)
 					defer cancel()
@@ -237,18 +237,18 @@ func TestDoRenewsUntilTheReleaseIsSent(t *testing.T) {
 		for name, within := range map[string]time.Duration{"fn's own context has ended": time.Hour, "the call's has": time.Second} {
 			l, rival := p.plain(relations.Exclusive(), doclock.TTL(4*time.Second), doclock.AttemptTimeout(time.Minute)), p.plain(relations.Exclusive())
 			other := l.Want(doclock.ID(2), "write")
-			for call, run := range map[string]func(fn func(context.Context, *doclock.Lease) error) error{
-				"Do": func(fn func(context.Context, *doclock.Lease) error) error {
+			for call, run := range map[string]func(fn func(context.Context, doclock.Lease) error) error{
+				"Do": func(fn func(context.Context, doclock.Lease) error) error {
 					return l.Do(p.within(within), flowers, "write", fn)
 				},
-				"DoAll": func(fn func(context.Context, *doclock.Lease) error) error {
+				"DoAll": func(fn func(context.Context, doclock.Lease) error) error {
 					return multilock.DoAll(p.within(within), func(ctx context.Context, leases multilock.Leases) error { return fn(ctx, leases[0]) }, l.Want(flowers, "write"), other)
 				},
 			} {
 				p.mem.Delay(1, 20*time.Second, locktest.Writes)
 				begun := time.Now()
-				var next *pending[*doclock.Lease]
-				err := run(func(ctx context.Context, lease *doclock.Lease) error {
+				var next *pending[doclock.Lease]
+				err := run(func(ctx context.Context, lease doclock.Lease) error {
 					next = acquire(p, p.Context(), rival, "write")
 					short, cancel := context.WithTimeout(ctx, time.Second)
 					defer cancel()

@@ -11,7 +11,7 @@
 //
 //	locks, err := multilock.New(categories, relations.WritePreferring(), doclock.TTL(5*time.Second))
 //
-//	err = locks.Do(ctx, bson.M{"_id": id}, "read", func(ctx context.Context, lease *doclock.Lease) error {
+//	err = locks.Do(ctx, bson.M{"_id": id}, "read", func(ctx context.Context, lease doclock.Lease) error {
 //		…
 //	})
 //

@@ -10,7 +10,7 @@ import (
 )
 
 // downgrade downgrades a lease.
-func (p *place) downgrade(lease *doclock.Lease, tag string) *doclock.Lease {
+func (p *place) downgrade(lease doclock.Lease, tag string) doclock.Lease {
 	p.Helper()
 	next, err := lease.Downgrade(p.bounded(), tag)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestDowngrade(t *testing.T) {
 	l := p.locker(coll, relations.Fair(), doclock.Owner("ann"))
 	lease := p.try(l, "write", doclock.Owner("a job"))
 	must(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	var next *doclock.Lease
+	var next doclock.Lease
 	p.sends(w, 1, "Downgrade", func() (err error) { next, err = lease.Downgrade(t.Context(), "read"); return err })
 	p.sends(w, 0, "Release", func() error { return lease.Release(t.Context()) })
 	p.sends(w, 0, "Update", func() error { return lease.Update(t.Context(), plusOne) }, doclock.ErrReleased)

@@ -118,7 +118,7 @@ func (l *Locker) lost(loss lease.Loss) error {
 	g := loss.Grant
 	e := &doclock.LostError{
 		Collection: l.engine.Namespace(), DocumentID: g.Pin.ID(), Tag: g.Tag, Owner: g.Owner,
-		Reason: doclock.LossReason(loss.Reason), Since: loss.Since,
+		Reason: loss.Reason, Since: loss.Since,
 	}
 	if loss.Image != nil {
 		entries, _ := l.engine.InTheWay(loss.Image, g.Tag, nil)

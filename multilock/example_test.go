@@ -25,7 +25,7 @@ func Example() {
 	locks, err := multilock.New(categories, relations.WritePreferring())
 	check(err)
 	file := func(contact string) error {
-		return locks.Do(ctx, bson.M{"_id": "friends"}, "read", func(context.Context, *doclock.Lease) error {
+		return locks.Do(ctx, bson.M{"_id": "friends"}, "read", func(context.Context, doclock.Lease) error {
 			fmt.Println(contact, "is a friend")
 			return nil
 		})
@@ -149,7 +149,7 @@ func Example_threeAtATime() {
 		return nil
 	}
 	callInTurn := func(customer string) error {
-		return locks.Do(ctx, doclock.ID(customer), "slot", func(ctx context.Context, _ *doclock.Lease) error {
+		return locks.Do(ctx, doclock.ID(customer), "slot", func(ctx context.Context, _ doclock.Lease) error {
 			return call(ctx, customer)
 		})
 	}

@@ -148,7 +148,7 @@ func TestCallsInElections(t *testing.T) {
 // inTurn has a waiter get the lock that is released in an election.
 func (r *replicated) inTurn(holder, waiter *multilock.Locker, election func() func()) {
 	first := r.got(holder.Acquire(r.Context(), flowers, "write"))
-	second := begin(r, func() (*doclock.Lease, error) { return waiter.Acquire(r.Context(), flowers, "write") })
+	second := begin(r, func() (doclock.Lease, error) { return waiter.Acquire(r.Context(), flowers, "write") })
 	synctest.Wait()
 	healed := election()
 	ok(r, first.Release(r.Context()))
@@ -228,7 +228,7 @@ var elected = []struct {
 	{"leases that are kept alive", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		kept := []*doclock.Lease{r.got(here.Acquire(ctx, flowers, "write")), r.got(here.Acquire(ctx, bson.M{"_id": 2}, "write"))}
+		kept := []doclock.Lease{r.got(here.Acquire(ctx, flowers, "write")), r.got(here.Acquire(ctx, bson.M{"_id": 2}, "write"))}
 		for _, lease := range kept {
 			lease.KeepAlive(ctx)
 		}
@@ -282,8 +282,8 @@ func TestANewClientOfAnOldPrimary(t *testing.T) {
 		must(r, err)
 		defer r.rest(l)
 		touch := begin(r, func() (bool, error) { return true, l.Touch(r.Context(), flowers, token) })
-		resume := begin(r, func() (*doclock.Lease, error) { return l.Resume(r.Context(), flowers, token) })
-		acquire := begin(r, func() (*doclock.Lease, error) { return l.Acquire(r.Context(), bson.M{"_id": 2}, "write") })
+		resume := begin(r, func() (doclock.Lease, error) { return l.Resume(r.Context(), flowers, token) })
+		acquire := begin(r, func() (doclock.Lease, error) { return l.Acquire(r.Context(), bson.M{"_id": 2}, "write") })
 		time.Sleep(healing)
 		r.cluster.Heal()
 		ok(r, errOf(touch.wait()))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
@@ -119,7 +118,7 @@ const calm = 30 * time.Second
 // then.
 func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(coll, rules, append([]doclock.Option{doclock.TTL(calm), adjust.WaitTTL(calm)}, opts...)...)
+	l, err := multilock.New(coll, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
 	must(p, err)
 	p.Cleanup(func() { p.rest(l) })
 	return l
@@ -137,8 +136,9 @@ func (p *place) plain(rules relations.Rules, opts ...doclock.Option) *multilock.
 // short is a TTL that a Locker's option refuses, because the lease would not
 // survive a broken connection. It keeps the tests short.
 func short(ttl time.Duration) doclock.Option {
-	return adjust.Locker(func(c *engine.Config) {
+	return engine.Option(func(c *engine.Config) error {
 		c.TTL = ttl
+		return nil
 	})
 }
 
@@ -194,7 +194,7 @@ func (p *place) entries(tags ...string) (all []entry) {
 }
 
 // wantEntries fails unless just these leases' entries are in the document.
-func (p *place) wantEntries(leases ...*doclock.Lease) {
+func (p *place) wantEntries(leases ...doclock.Lease) {
 	p.Helper()
 	entries := p.entries()
 	ids := map[string]bool{}
@@ -220,8 +220,9 @@ type clock struct{ fixture.Clock }
 
 // drive is the option of a Locker whose server uses the clock.
 func (c *clock) drive() doclock.Option {
-	return adjust.Locker(func(cfg *engine.Config) {
+	return engine.Option(func(cfg *engine.Config) error {
 		cfg.Now = c.Now
+		return nil
 	})
 }
 
@@ -229,7 +230,16 @@ func (c *clock) drive() doclock.Option {
 type turned struct{ fixture.Clock }
 
 func (c *turned) option() doclock.Option {
-	return adjust.Locker(func(cfg *engine.Config) {
+	return engine.Option(func(cfg *engine.Config) error {
 		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
+		return nil
+	})
+}
+
+// waitTTL is for how long a waiting entry lives after each confirm.
+func waitTTL(d time.Duration) doclock.Option {
+	return engine.Option(func(c *engine.Config) error {
+		c.WaitTTL = d
+		return nil
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -50,7 +49,7 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 func TestASuccessorsFilterIsAskedAgain(t *testing.T) {
 	virtual(t, func(p *place) {
 		r := p.relay(relations.Exclusive(), "write")
-		next := begin(p, func() (*doclock.Lease, error) { return r.locks.Acquire(r.bounded(), byName, "write") })
+		next := begin(p, func() (doclock.Lease, error) { return r.locks.Acquire(r.bounded(), byName, "write") })
 		r.queued(r.locks, 1)
 		must(p, r.holder.UpdateAndRelease(p.Context(), bson.M{"$set": bson.M{"name": "trees"}}))
 		lease, err := next.wait()
@@ -67,7 +66,7 @@ func TestASuccessorsFilterIsAskedAgain(t *testing.T) {
 // though they would not ask for long.
 func TestARemovedEntryWakesTheNext(t *testing.T) {
 	virtual(t, func(p *place) {
-		long := []doclock.Option{doclock.TTL(100 * time.Hour), adjust.WaitTTL(100 * time.Hour)}
+		long := []doclock.Option{doclock.TTL(100 * time.Hour), waitTTL(100 * time.Hour)}
 		l := p.locker(p.coll, relations.WritePreferring(), long...)
 		p.try(p.locker(p.coll, relations.WritePreferring(), long...), "read")
 		writer := p.enqueue(l, "write")
@@ -107,10 +106,10 @@ func TestNoWaiterAsksPastTheFirst(t *testing.T) {
 	p := newPlace(t)
 	coll, net := p.faulty()
 	l := p.sharing(coll)
-	leases := []*doclock.Lease{p.acquire(l, "read")}
-	var asking []*pending[*doclock.Lease]
+	leases := []doclock.Lease{p.acquire(l, "read")}
+	var asking []*pending[doclock.Lease]
 	var asked []*faultnet.Fault
-	read := func() *pending[*doclock.Lease] { return acquire(t, p.bounded(), l, "read", doclock.Into(&bson.M{})) }
+	read := func() *pending[doclock.Lease] { return acquire(t, p.bounded(), l, "read", doclock.Into(&bson.M{})) }
 	ask := func() {
 		asked = append(asked, net.Arm(faultnet.DelayReply, "findAndModify"))
 		asking = append(asking, read())
@@ -132,7 +131,7 @@ func TestNoWaiterAsksPastTheFirst(t *testing.T) {
 	for _, lease := range leases {
 		p.release(lease)
 	}
-	for _, next := range []*pending[*doclock.Lease]{writer, asking[2]} {
+	for _, next := range []*pending[doclock.Lease]{writer, asking[2]} {
 		p.release(p.granted(next))
 	}
 }
@@ -151,7 +150,7 @@ func TestTheWaitQueueOfAnEncodedID(t *testing.T) {
 	}))
 	l := p.locker(p.Through(options.Client().SetRegistry(registry)), relations.Exclusive(), doclock.TTL(time.Hour))
 	ctx, filter := p.bounded(), bson.M{"_id": named("flowers")}
-	for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (*doclock.Lease, error){l.Acquire, l.TryAcquire} {
+	for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (doclock.Lease, error){l.Acquire, l.TryAcquire} {
 		holder, err := acquire(ctx, filter, "write")
 		must(t, err)
 		var all sync.WaitGroup
@@ -177,11 +176,11 @@ func TestTheWaitQueueOfAnEncodedID(t *testing.T) {
 // block the waiters ahead of it.
 func TestAWaiterByAnyFilterWaitsForItsTurn(t *testing.T) {
 	virtual(t, func(p *place) {
-		l := p.locker(p.coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
+		l := p.locker(p.coll, relations.Fair(), doclock.TTL(relayTTL), waitTTL(relayTTL))
 		holder := p.acquire(l, "write")
-		var all []*pending[*doclock.Lease]
+		var all []*pending[doclock.Lease]
 		for i, filter := range []bson.M{flowers, flowers, byName, flowers, byName} {
-			all = append(all, begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), filter, "write") }))
+			all = append(all, begin(p, func() (doclock.Lease, error) { return l.Acquire(p.bounded(), filter, "write") }))
 			p.queued(l, i+1)
 		}
 		p.eventually("the first waits in the document", func() bool { return len(p.entries("write")) >= 2 })

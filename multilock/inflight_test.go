@@ -100,9 +100,9 @@ func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 	t.Parallel()
 	lately(t, relations.Exclusive(), func(l *late) {
 		replies := l.crowd(flowers, "write")
-		var calls []*pending[*doclock.Lease]
+		var calls []*pending[doclock.Lease]
 		for range 3 {
-			calls = append(calls, begin(l, func() (*doclock.Lease, error) { return l.here.TryAcquire(l.bounded(), flowers, "write") }))
+			calls = append(calls, begin(l, func() (doclock.Lease, error) { return l.here.TryAcquire(l.bounded(), flowers, "write") }))
 		}
 		l.eventually("they wait behind the bound", func() bool { return l.here.BehindTheBound(1) == len(calls) })
 		begun := time.Now()

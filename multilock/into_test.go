@@ -93,7 +93,7 @@ func (*panicking) UnmarshalBSON([]byte) error { panic("the caller's codec") }
 func decodings() map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
 	all := map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error{
 		"Confirm after its caller gave up": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-			return p.decodeTicket(l, into, func(ticket *multilock.Ticket, ctx context.Context) (*doclock.Lease, error) {
+			return p.decodeTicket(l, into, func(ticket *multilock.Ticket, ctx context.Context) (doclock.Lease, error) {
 				p.mem.Delay(1, 2*time.Second)
 				short, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
@@ -117,7 +117,7 @@ func decodings() map[string]func(p *place, l *multilock.Locker, into doclock.Acq
 }
 
 // decodeTicket has the document of a ticket decoded, which is over then.
-func (p *place) decodeTicket(l *multilock.Locker, into doclock.AcquireOption, call func(*multilock.Ticket, context.Context) (*doclock.Lease, error)) (err error) {
+func (p *place) decodeTicket(l *multilock.Locker, into doclock.AcquireOption, call func(*multilock.Ticket, context.Context) (doclock.Lease, error)) (err error) {
 	holder := p.try(l, "write")
 	ticket := p.enqueue(l, "read", into)
 	p.release(holder)

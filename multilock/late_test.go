@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
@@ -42,7 +41,7 @@ func lately(t *testing.T, rules relations.Rules, test func(l *late), opts ...doc
 }
 
 // removed waits until the late entry is gone, and only these leases' are left.
-func (l *late) removed(leases ...*doclock.Lease) {
+func (l *late) removed(leases ...doclock.Lease) {
 	l.Helper()
 	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == len(leases) })
 	l.wantEntries(leases...)
@@ -112,7 +111,7 @@ func TestALateAttemptLeavesNoEntry(t *testing.T) {
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			lately(t, relations.Fair(), func(l *late) {
-				var others []*doclock.Lease
+				var others []doclock.Lease
 				if _, released := handoffs[name]; !released {
 					others = append(others, l.try(l.there, "read"))
 				}
@@ -188,7 +187,7 @@ func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 		if n := l.watch.Count(); n > acquires+cleanUps {
 			l.Errorf("%d commands", n)
 		}
-	}, doclock.TTL(time.Second), adjust.WaitTTL(time.Second), doclock.ClockTolerance(0))
+	}, doclock.TTL(time.Second), waitTTL(time.Second), doclock.ClockTolerance(0))
 }
 
 // An entry that was found is not looked for again.

@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
 )
 
 // The joint context ends with the first loss. The others are kept, and every release happens,
@@ -120,4 +121,76 @@ func TestLeasesWithoutALease(t *testing.T) {
 		p.want(leases.Release(p.Context()), doclock.ErrLost)
 		p.wantEntries()
 	})
+}
+
+// fake is a lease of a caller's own.
+type fake struct {
+	doclock.Lease
+	released int
+}
+
+func (f *fake) Release(context.Context) error {
+	f.released++
+	return doclock.ErrOutcomeUnknown
+}
+
+// A fake among the leases has its own Release and KeepAlive called.
+func TestLeasesWithAFake(t *testing.T) {
+	virtual(t, func(p *place) {
+		p.several(2)
+		l := p.locker(p.coll, relations.Exclusive())
+		leases, err := multilock.AcquireAll(p.Context(), of(l, 1, 2)...)
+		must(p, err)
+		f := &fake{Lease: leases[1]}
+		both := multilock.Leases{leases[0], f}
+		ctx := both.KeepAlive(p.Context())
+		time.Sleep(10 * calm)
+		ok(p, ctx.Err())
+		p.want(both.Release(p.Context()), doclock.ErrOutcomeUnknown)
+		if f.released != 1 {
+			p.Errorf("it was released %d times", f.released)
+		}
+		p.wantHeld(2)
+		ok(p, leases[1].Release(p.Context()))
+		wait(p, ctx.Done())
+		p.want(context.Cause(ctx), doclock.ErrReleased)
+	})
+}
+
+// A call that fails returns a nil lease: an interface with nothing in it.
+func TestAFailedCallReturnsANilLease(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair())
+	simple, err := writelock.New(p.coll)
+	must(t, err)
+	p.Cleanup(func() { ok(p, simple.Close(p.bounded())) })
+	holder, ctx := p.try(l, "write"), p.within(time.Minute)
+	ticket := p.enqueue(l, "write")
+	ended, end := context.WithCancel(ctx)
+	end()
+	for name, call := range map[string]func() (doclock.Lease, error){
+		"TryAcquire":                      func() (doclock.Lease, error) { return l.TryAcquire(ctx, flowers, "write") },
+		"TryAcquire of an unknown tag":    func() (doclock.Lease, error) { return l.TryAcquire(ctx, flowers, "!") },
+		"Acquire":                         func() (doclock.Lease, error) { return l.Acquire(ctx, flowers, "read", doclock.MaxWait(0)) },
+		"Acquire of an unknown tag":       func() (doclock.Lease, error) { return l.Acquire(ctx, flowers, "!") },
+		"a claim":                         func() (doclock.Lease, error) { return l.TryAcquire(ctx, flowers, "write", doclock.SkipLocked()) },
+		"Confirm":                         func() (doclock.Lease, error) { return ticket.Confirm(ctx) },
+		"Wait":                            func() (doclock.Lease, error) { return ticket.Wait(ended) },
+		"Resume":                          func() (doclock.Lease, error) { return l.Resume(ctx, flowers, "!") },
+		"Downgrade":                       func() (doclock.Lease, error) { return holder.Downgrade(ctx, "write") },
+		"Downgrade to an unknown tag":     func() (doclock.Lease, error) { return holder.Downgrade(ctx, "!") },
+		"TryAcquire of package writelock": func() (doclock.Lease, error) { return simple.TryAcquire(ctx, flowers) },
+		"Acquire of package writelock":    func() (doclock.Lease, error) { return simple.Acquire(ctx, flowers, doclock.MaxWait(0)) },
+		"Resume of package writelock":     func() (doclock.Lease, error) { return simple.Resume(ctx, flowers, "!") },
+	} {
+		if lease, err := call(); lease != nil || err == nil {
+			t.Errorf("%s returned a %T, %v", name, lease, err)
+		}
+	}
+	if leases, err := multilock.AcquireAll(ended, l.Want(flowers, "write")); leases != nil || err == nil {
+		t.Errorf("AcquireAll returned %v, %v", leases, err)
+	}
+	ok(p, ticket.Cancel(ctx))
+	p.release(holder)
 }

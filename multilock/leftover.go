@@ -68,7 +68,7 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
 	held.Unused()
 	c.locker.ops.Go(func() {
-		err := c.released(r, held, held.Release(attempt.Detached(ctx)))
+		err := c.released(r, held, held.Unlock(attempt.Detached(ctx)))
 		if answer != nil {
 			answer(err)
 		}

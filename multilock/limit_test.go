@@ -34,7 +34,7 @@ func TestHoldAtMostLetsOthersIn(t *testing.T) {
 			virtually(t, name, func(p *place) {
 				mine, others := p.plain(relations.Exclusive(), of...), p.plain(relations.Exclusive())
 				begun := time.Now()
-				err := mine.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+				err := mine.Do(p.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
 					<-ctx.Done()
 					if passed := time.Since(begun).Round(10 * time.Millisecond); passed != most {
 						p.Errorf("its context ended after %v, want %v", passed, most)

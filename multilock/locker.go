@@ -14,9 +14,7 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
-	"github.com/doclock/doclock/internal/option"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -34,9 +32,9 @@ type Locker struct {
 	cleanup   *cleanup
 	idle      idle
 	unfit     unfit
-	repeats   chan struct{}     // has the claim that repeats a command
-	observer  *observe.Observer // or nil
-	closed    error             // of calls that Close has ended, or that come after it
+	repeats   chan struct{}   // has the claim that repeats a command
+	observer  *lease.Observer // or nil
+	closed    error           // of calls that Close has ended, or that come after it
 }
 
 // New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server. The
@@ -74,7 +72,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	closed := fmt.Errorf("%w: that of %s", doclock.ErrClosed, e.Namespace())
 	l := &Locker{
 		engine: e, closed: closed, inflight: newInflight(closed), repeats: make(chan struct{}, 1),
-		functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers),
+		functions: functions{all: map[*function]struct{}{}}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
 	}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
@@ -132,7 +130,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // The filter is encoded once, with the collection's registry and BSON options, in
 // the caller's goroutine and before anything is sent. When the call has returned,
 // the caller may change it. The same is true of Enqueue, Acquire and Do.
-func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
 		err = a.refuse("TryAcquire", false)
@@ -142,7 +140,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	}
 	a.maxWait = new(time.Duration) // 0
 	held, err := a.acquire(ctx)
-	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+	return lease.Give(held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err)))
 }
 
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
@@ -178,13 +176,13 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 // entry of an attempt that is executed later. [Locker.Close] ends the wait with
 // ErrClosed. While no server can be reached, all waiters get the driver's error
 // after 30 s. The other errors are those of [Locker.TryAcquire].
-func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	held, err := a.acquire(ctx)
-	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+	return lease.Give(held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err)))
 }
 
 // Do holds the lock while fn runs, and releases it whatever happens: return, panic, or
@@ -220,7 +218,7 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // lease's time ran out, but nobody was let in meanwhile, fn's context has ended with
 // ErrLost, and still a write under the guard and Do itself return nil: the entry was
 // in the document all the time.
-func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
+func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	if fn == nil {
 		return notAcquired(errNoFunction)
 	}
@@ -239,11 +237,11 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 	leave := f.begin(l)
 	defer func() {
 		end(nil)
-		err = lease.Beside(err, held.Release(attempt.Detached(ctx))) // bounded by the lease's life on the server
+		err = lease.Beside(err, held.Unlock(attempt.Detached(ctx))) // bounded by the lease's life on the server
 		leave()
 		err = engine.Raise(err)
 	}()
-	return fn(f, (*doclock.Lease)(held))
+	return fn(f, held)
 }
 
 // lockerConfig reads the options of a Locker, and reports all faults at once.
@@ -255,11 +253,11 @@ func lockerConfig(rules relations.Rules, opts []doclock.Option) (engine.Config, 
 	}
 	var faults []error
 	for i, opt := range opts {
-		if o, ok := opt.(option.Locker); ok {
-			faults = append(faults, o.ApplyLocker(&cfg))
-		} else {
-			faults = append(faults, noOption(i, opt))
+		if opt == nil {
+			faults = append(faults, nilOption(i))
+			continue
 		}
+		faults = append(faults, opt.ApplyLocker(&cfg))
 	}
 	for _, tag := range slices.Sorted(maps.Keys(cfg.TagTTL)) {
 		if _, known := rules[tag]; !known {

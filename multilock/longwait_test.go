@@ -20,7 +20,7 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 	byRange := bson.M{"_id": bson.M{"$lt": 2}} // a filter that doesn't pin the document
 	do := func(filter any, opts ...doclock.AcquireOption) func(context.Context, *multilock.Locker) error {
 		return func(ctx context.Context, l *multilock.Locker) error {
-			return l.Do(ctx, filter, "write", func(context.Context, *doclock.Lease) error { return nil }, opts...)
+			return l.Do(ctx, filter, "write", func(context.Context, doclock.Lease) error { return nil }, opts...)
 		}
 	}
 	for name, c := range map[string]struct {

@@ -59,7 +59,7 @@ type robbed struct {
 }
 
 // acquire takes the lock by which a call begins.
-func (r *robbed) acquire(tag string) *doclock.Lease {
+func (r *robbed) acquire(tag string) doclock.Lease {
 	r.Helper()
 	l, err := r.locks.Acquire(r.Context(), flowers, tag, r.opts...)
 	must(r, err)
@@ -147,14 +147,14 @@ var tells = map[string]struct {
 		return context.Cause(kept)
 	}},
 	"Do": {keeps: true, asks: true, do: func(r *robbed) error {
-		return r.locks.Do(r.Context(), flowers, "write", func(context.Context, *doclock.Lease) error { r.away(); return nil }, r.opts...)
+		return r.locks.Do(r.Context(), flowers, "write", func(context.Context, doclock.Lease) error { r.away(); return nil }, r.opts...)
 	}},
 	"Do, whose context has ended": {asks: true, do: func(r *robbed) error {
 		ctx, end := context.WithCancel(r.Context())
-		return r.locks.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { end(); r.away(); return nil }, r.opts...)
+		return r.locks.Do(ctx, flowers, "write", func(context.Context, doclock.Lease) error { end(); r.away(); return nil }, r.opts...)
 	}},
 	"a function's context": {keeps: true, do: func(r *robbed) (err error) {
-		_ = r.locks.Do(r.Context(), flowers, "write", func(ctx context.Context, _ *doclock.Lease) error {
+		_ = r.locks.Do(r.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
 			r.away()
 			<-ctx.Done()
 			err = context.Cause(ctx)
@@ -300,7 +300,7 @@ func TestALossOfAnotherLockIsHidden(t *testing.T) {
 	onCluster(t, func(p *replicated) {
 		must(p, errOf(p.coll.InsertOne(p.Context(), doclock.ID(2))))
 		locks := p.locker(doclock.TTL(lostTTL))
-		err := locks.Do(p.Context(), doclock.ID(2), "write", func(ctx context.Context, _ *doclock.Lease) error {
+		err := locks.Do(p.Context(), doclock.ID(2), "write", func(ctx context.Context, _ doclock.Lease) error {
 			lease, err := locks.Acquire(ctx, flowers, "write")
 			must(p, err)
 			time.Sleep(2 * lostTTL)
@@ -316,29 +316,29 @@ func TestALossOfAnotherLockIsHidden(t *testing.T) {
 func TestErrorsOfALeaseNameIt(t *testing.T) {
 	t.Parallel()
 	set := bson.M{"$set": bson.M{"x": 1}}
-	calls := map[string]func(context.Context, *doclock.Lease) error{
-		"Renew":            func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) },
-		"Update":           func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, set) },
-		"UpdateAndRelease": func(ctx context.Context, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, set) },
-		"Delete":           func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) },
-		"Downgrade":        func(ctx context.Context, l *doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
-		"Detach":           func(ctx context.Context, l *doclock.Lease) error { return errOf(l.Detach(ctx)) },
-		"Release":          func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) },
-		"Releases":         func(ctx context.Context, l *doclock.Lease) error { return multilock.Leases{l}.Release(ctx) },
+	calls := map[string]func(context.Context, doclock.Lease) error{
+		"Renew":            func(ctx context.Context, l doclock.Lease) error { return l.Renew(ctx) },
+		"Update":           func(ctx context.Context, l doclock.Lease) error { return l.Update(ctx, set) },
+		"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, set) },
+		"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
+		"Downgrade":        func(ctx context.Context, l doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
+		"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
+		"Release":          func(ctx context.Context, l doclock.Lease) error { return l.Release(ctx) },
+		"Releases":         func(ctx context.Context, l doclock.Lease) error { return multilock.Leases{l}.Release(ctx) },
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	for when, begin := range map[string]func(*replicated, context.Context, *doclock.Lease) context.Context{
-		"after the release": func(r *replicated, ctx context.Context, l *doclock.Lease) context.Context {
+	for when, begin := range map[string]func(*replicated, context.Context, doclock.Lease) context.Context{
+		"after the release": func(r *replicated, ctx context.Context, l doclock.Lease) context.Context {
 			must(r, l.Release(ctx))
 			return ctx
 		},
-		"at the end of ctx": func(_ *replicated, _ context.Context, _ *doclock.Lease) context.Context { return ended },
-		"refused": func(r *replicated, ctx context.Context, _ *doclock.Lease) context.Context {
+		"at the end of ctx": func(_ *replicated, _ context.Context, _ doclock.Lease) context.Context { return ended },
+		"refused": func(r *replicated, ctx context.Context, _ doclock.Lease) context.Context {
 			r.cluster.Fail(1<<20, mongo.CommandError{Code: 13, Message: "not authorized"}, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.Acquires)
 			return ctx
 		},
-		"not answered": func(r *replicated, ctx context.Context, _ *doclock.Lease) context.Context {
+		"not answered": func(r *replicated, ctx context.Context, _ doclock.Lease) context.Context {
 			r.cluster.LoseRequests(1<<20, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.Acquires)
 			return ctx
 		},

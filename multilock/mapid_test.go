@@ -33,7 +33,7 @@ func TestAMapNamesNoDocument(t *testing.T) {
 			"claim":      func(f any) error { return errOf(l.Acquire(ctx, f, "write", doclock.SkipLocked())) },
 			"Enqueue":    func(f any) error { return errOf(l.Enqueue(ctx, f, "write")) },
 			"Do": func(f any) error {
-				return l.Do(ctx, f, "write", func(context.Context, *doclock.Lease) error { return nil })
+				return l.Do(ctx, f, "write", func(context.Context, doclock.Lease) error { return nil })
 			},
 			"Inspect": func(f any) error { return errOf(admin.Inspect(ctx, coll, f, key)) },
 			"Remove":  func(f any) error { return errOf(admin.Remove(ctx, coll, write, key, admin.Within(f))) },

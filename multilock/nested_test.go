@@ -18,7 +18,7 @@ import (
 
 // wantNested fails unless err is the conflict with a lease of the acquire's own
 // context.
-func (p *place) wantNested(what string, err error, own ...*doclock.Lease) {
+func (p *place) wantNested(what string, err error, own ...doclock.Lease) {
 	p.Helper()
 	var c *doclock.ConflictError
 	if !errors.Is(err, doclock.ErrNotAcquired) || !errors.As(err, &c) || !strings.Contains(err.Error(), "held by this context") || len(c.Holders) != len(own) {
@@ -26,7 +26,7 @@ func (p *place) wantNested(what string, err error, own ...*doclock.Lease) {
 		return
 	}
 	for _, h := range c.Holders {
-		ours := slices.ContainsFunc(own, func(l *doclock.Lease) bool { return h.ID == l.ID() && h.Tag == l.Tag() })
+		ours := slices.ContainsFunc(own, func(l doclock.Lease) bool { return h.ID == l.ID() && h.Tag == l.Tag() })
 		if !ours || h.Owner == "" || h.Since.IsZero() || !h.InContext || h.Remaining <= 0 {
 			p.Errorf("%s: in the way is %+v", what, h)
 		}
@@ -39,10 +39,10 @@ func TestNestedAcquire(t *testing.T) {
 	t.Parallel()
 	byRange := bson.M{"_id": bson.M{"$lt": 2}} // a filter that doesn't pin the document
 	nested := maps.Clone(asks)
-	nested["one try"] = func(l *multilock.Locker, ctx context.Context, filter any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+	nested["one try"] = func(l *multilock.Locker, ctx context.Context, filter any, tag string, _ ...doclock.AcquireOption) (doclock.Lease, error) {
 		return l.Acquire(ctx, filter, tag, doclock.MaxWait(0))
 	}
-	nested["DoAll"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+	nested["DoAll"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (doclock.Lease, error) {
 		return nil, multilock.DoAll(ctx, func(context.Context, multilock.Leases) error { return nil },
 			l.Want(doclock.ID(2), tag), l.Want(doclock.ID(1.0), tag))
 	}
@@ -51,7 +51,7 @@ func TestNestedAcquire(t *testing.T) {
 			virtually(t, name, func(p *place) {
 				coll, w := p.watched()
 				mine, other := p.locker(coll, rules), p.plain(rules)
-				ok(p, mine.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+				ok(p, mine.Do(p.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
 					begun := time.Now()
 					for _, l := range []*multilock.Locker{mine, other} {
 						w.Take()
@@ -81,7 +81,7 @@ func TestNotNested(t *testing.T) {
 	virtual(t, func(p *place) {
 		for _, opts := range [][]doclock.Option{nil, {doclock.ShareInProcess("read")}} {
 			readers := p.plain(relations.WritePreferring(), opts...)
-			ok(p, readers.Do(p.Context(), flowers, "read", func(ctx context.Context, lease *doclock.Lease) error {
+			ok(p, readers.Do(p.Context(), flowers, "read", func(ctx context.Context, lease doclock.Lease) error {
 				p.release(p.got(readers.Acquire(ctx, flowers, "read")))
 				p.release(p.got(readers.Acquire(ctx, doclock.ID(2), "write")))
 				_, err := readers.Acquire(ctx, flowers, "write")
@@ -90,14 +90,14 @@ func TestNotNested(t *testing.T) {
 			}))
 		}
 		slots := p.plain(relations.Semaphore(2), doclock.Field("slots"))
-		ok(p, slots.Do(p.Context(), flowers, "slot", func(ctx context.Context, first *doclock.Lease) error {
-			return slots.Do(ctx, flowers, "slot", func(ctx context.Context, second *doclock.Lease) error {
+		ok(p, slots.Do(p.Context(), flowers, "slot", func(ctx context.Context, first doclock.Lease) error {
+			return slots.Do(ctx, flowers, "slot", func(ctx context.Context, second doclock.Lease) error {
 				_, err := slots.Acquire(first.KeepAlive(ctx), flowers, "slot") // which has one of them twice
 				p.wantNested("a third place", err, first, second)
 				return nil
 			})
 		}))
-		ok(p, slots.Do(p.Context(), flowers, "slot", func(ctx context.Context, _ *doclock.Lease) error {
+		ok(p, slots.Do(p.Context(), flowers, "slot", func(ctx context.Context, _ doclock.Lease) error {
 			other := p.got(slots.Acquire(p.Context(), flowers, "slot"))
 			time.AfterFunc(time.Second, func() { _ = other.Release(context.Background()) })
 			p.release(p.got(slots.Acquire(ctx, flowers, "slot"))) // the other's place becomes free
@@ -109,19 +109,19 @@ func TestNotNested(t *testing.T) {
 // A lease that has ended meanwhile keeps its context back no longer.
 func TestNotNestedAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(context.Context, *doclock.Lease) error{
-		"returned": func(context.Context, *doclock.Lease) error { return nil },
-		"released": func(ctx context.Context, lease *doclock.Lease) error { return lease.Release(ctx) },
-		"downgraded": func(ctx context.Context, lease *doclock.Lease) error {
+	for name, end := range map[string]func(context.Context, doclock.Lease) error{
+		"returned": func(context.Context, doclock.Lease) error { return nil },
+		"released": func(ctx context.Context, lease doclock.Lease) error { return lease.Release(ctx) },
+		"downgraded": func(ctx context.Context, lease doclock.Lease) error {
 			_, err := lease.Downgrade(ctx, "read")
 			return err
 		},
-		"detached": func(ctx context.Context, lease *doclock.Lease) error { _, err := lease.Detach(ctx); return err },
+		"detached": func(ctx context.Context, lease doclock.Lease) error { _, err := lease.Detach(ctx); return err },
 	} {
 		virtually(t, name, func(p *place) {
 			l := p.plain(relations.WritePreferring())
 			got := make(chan error, 1)
-			ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+			ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
 				err := end(ctx, lease)
 				inherited := context.WithoutCancel(ctx)
 				go func() {
@@ -146,10 +146,10 @@ func TestNotNestedAfterTheEnd(t *testing.T) {
 func TestNestedClaim(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(relations.Exclusive())
-		claim := func(ctx context.Context) (*doclock.Lease, error) {
+		claim := func(ctx context.Context) (doclock.Lease, error) {
 			return l.TryAcquire(ctx, bson.M{"_id": bson.M{"$gt": 0}}, "write", doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "_id", Value: 1}}))
 		}
-		ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ *doclock.Lease) error {
+		ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
 			held := p.got(claim(ctx))
 			if held.DocumentID().AsInt64() != 2 {
 				p.Errorf("claimed %v", held.DocumentID())
@@ -171,9 +171,9 @@ func TestNestedBehindAWaiter(t *testing.T) {
 					reader, other := p.plain(rules, opts...), p.plain(rules)
 					for _, writer := range []*multilock.Locker{reader, other} {
 						wrote := make(chan error, 1)
-						ok(p, reader.Do(p.Context(), flowers, "read", func(ctx context.Context, lease *doclock.Lease) error {
+						ok(p, reader.Do(p.Context(), flowers, "read", func(ctx context.Context, lease doclock.Lease) error {
 							go func() {
-								wrote <- writer.Do(context.WithoutCancel(p.Context()), flowers, "write", func(context.Context, *doclock.Lease) error { return nil })
+								wrote <- writer.Do(context.WithoutCancel(p.Context()), flowers, "write", func(context.Context, doclock.Lease) error { return nil })
 							}()
 							time.Sleep(time.Second)
 							ctx, cancel := context.WithTimeout(ctx, time.Hour)
@@ -233,8 +233,8 @@ func TestNestedBehindItsProcess(t *testing.T) {
 			l, other := p.plain(circular), p.plain(circular)
 			first := p.got(other.Acquire(p.Context(), flowers, tag))
 			first.KeepAlive(p.Context())
-			var b, second, nested *pending[*doclock.Lease]
-			ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, _ *doclock.Lease) error {
+			var b, second, nested *pending[doclock.Lease]
+			ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, _ doclock.Lease) error {
 				if !late {
 					b = acquire(p, p.Context(), other, "b")
 					time.Sleep(time.Second)
@@ -274,7 +274,7 @@ func TestNestedWait(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(circular)
 		var ticket *multilock.Ticket
-		ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, lease *doclock.Lease) error {
+		ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, lease doclock.Lease) error {
 			b, err := l.Enqueue(p.Context(), flowers, "b")
 			must(p, err)
 			ticket, err = l.Enqueue(p.Context(), flowers, "c")

@@ -13,7 +13,6 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -94,13 +93,13 @@ func (o *observed) emitEnd(ctx context.Context, held *lease.Handle, err error) {
 	}
 	switch {
 	case held != nil:
-		e := o.event(observe.Granted, nil)
-		e.Conflict = o.behind
+		e := o.event(doclock.EventGranted, nil)
+		e.Holders = lease.HoldersIn(o.behind)
 		held.Announce(o.ctx, e)
 	case refused(ctx, err):
-		o.emit(o.event(observe.Refused, notAcquired(err)))
+		o.emit(o.event(doclock.EventRefused, notAcquired(err)))
 	default:
-		o.emit(o.event(observe.GaveUp, notAcquired(err)))
+		o.emit(o.event(doclock.EventGaveUp, notAcquired(err)))
 	}
 }
 
@@ -115,14 +114,14 @@ func refused(ctx context.Context, err error) bool {
 // wait for one removal.
 func (o *observed) emitUnknown(err error) {
 	if o != nil && errors.Is(err, doclock.ErrOutcomeUnknown) && !o.unknown.Swap(true) {
-		o.emit(o.event(observe.OutcomeUnknown, err))
+		o.emit(o.event(doclock.EventOutcomeUnknown, err))
 	}
 }
 
 // emitSkipped emits that a claim has passed over the document.
 func (o *observed) emitSkipped(err error) {
 	if o != nil {
-		o.emit(o.event(observe.Skipped, err))
+		o.emit(o.event(doclock.EventSkipped, err))
 	}
 }
 
@@ -138,8 +137,8 @@ func (o *observed) emitWaiting(conflict error) {
 		o.mu.Unlock()
 	}
 	if !o.waited.Swap(true) {
-		e := o.event(observe.Waiting, nil)
-		e.Conflict = conflict
+		e := o.event(doclock.EventWaiting, nil)
+		e.Holders = lease.HoldersIn(conflict)
 		o.emit(e)
 	}
 }
@@ -162,7 +161,7 @@ func (o *observed) remind() (stop func()) {
 	if o == nil {
 		return func() {}
 	}
-	e, begun, l := o.event(observe.StillWaiting, nil), o.asked.begun, o.asked.locker
+	e, begun, l := o.event(doclock.EventStillWaiting, nil), o.asked.begun, o.asked.locker
 	timer := time.AfterFunc(l.engine.TTL-e.Waited, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -170,24 +169,24 @@ func (o *observed) remind() (stop func()) {
 			return
 		}
 		now := l.engine.Clocks()
-		e.Time, e.Waited, e.Commands, e.Conflict = now.Wall, now.Mono-begun, int(o.sent.Load()), o.behind
+		e.Time, e.Waited, e.Commands, e.Holders = now.Wall, now.Mono-begun, int(o.sent.Load()), lease.HoldersIn(o.behind)
 		o.emit(e)
 	})
 	return func() { timer.Stop() }
 }
 
-func (o *observed) event(kind observe.Kind, err error) observe.Event {
+func (o *observed) event(kind doclock.EventKind, err error) doclock.Event {
 	a, now := o.asked, o.asked.locker.engine.Clocks()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return observe.Event{
+	return doclock.Event{
 		Kind: kind, Time: now.Wall, DocumentID: o.document, Tag: a.request.Tag,
 		Owner:  cmp.Or(a.request.Terms.Owner, a.locker.engine.Owner),
 		Waited: now.Mono - a.begun, Commands: int(o.sent.Load()), Err: err,
 	}
 }
 
-func (o *observed) emit(e observe.Event) { o.asked.locker.observer.Emit(o.ctx, e) }
+func (o *observed) emit(e doclock.Event) { o.asked.locker.observer.Emit(o.ctx, e) }
 
 // documentOf is the _id that a pin names, or the zero value without a pin.
 func documentOf(pin engine.Pin) bson.RawValue {
@@ -201,8 +200,8 @@ func documentOf(pin engine.Pin) bson.RawValue {
 // it was not removed before its life was over. Without a pin the document is not known.
 func (l *Locker) emitFailed(document bson.RawValue, tag string, id uuid.UUID, err error) {
 	if l.observer != nil {
-		l.observer.Emit(context.Background(), observe.Event{
-			Kind: observe.CleanUpFailed, Time: l.engine.Clocks().Wall, DocumentID: document, Tag: tag, LeaseID: id, Err: err,
+		l.observer.Emit(context.Background(), doclock.Event{
+			Kind: doclock.EventCleanUpFailed, Time: l.engine.Clocks().Wall, DocumentID: document, Tag: tag, LeaseID: id, Err: err,
 		})
 	}
 }

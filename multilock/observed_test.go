@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
@@ -119,8 +118,9 @@ func TestEventsOfALease(t *testing.T) {
 func TestNoObserver(t *testing.T) {
 	p := newPlace(t)
 	readings := 0
-	l := p.locker(p.coll, relations.Exclusive(), adjust.Locker(func(c *engine.Config) {
+	l := p.locker(p.coll, relations.Exclusive(), engine.Option(func(c *engine.Config) error {
 		c.Clock = func() engine.Reading { readings++; return engine.Reading{} }
+		return nil
 	}))
 	ctx := t.Context()
 	n := testing.AllocsPerRun(100, func() {

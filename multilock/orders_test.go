@@ -32,13 +32,13 @@ type order struct {
 	here, there *multilock.Locker
 	doc         int
 	done        []string
-	lease       *doclock.Lease
-	below       *doclock.Lease // a downgrade's
-	theirs      *doclock.Lease // another client's, or nil
-	detached    bool           // a Detach was executed
-	errs        []error        // the answer of each call
-	writes      []error        // the answer of each write
-	busy        time.Time      // a command may be under way until then, though its caller has left
+	lease       doclock.Lease
+	below       doclock.Lease // a downgrade's
+	theirs      doclock.Lease // another client's, or nil
+	detached    bool          // a Detach was executed
+	errs        []error       // the answer of each call
+	writes      []error       // the answer of each write
+	busy        time.Time     // a command may be under way until then, though its caller has left
 }
 
 const (
@@ -151,7 +151,7 @@ func (o *order) read() (d orderDocument, there bool) {
 }
 
 // entry is a lease's entry in the document.
-func (d orderDocument) entry(of *doclock.Lease) (entry, bool) {
+func (d orderDocument) entry(of doclock.Lease) (entry, bool) {
 	id := of.ID()
 	for _, entries := range d.Lock.Tags {
 		for _, e := range entries {
@@ -411,7 +411,7 @@ func TestWaitersComeInTurn(t *testing.T) {
 			var all sync.WaitGroup
 			wait := func(l *multilock.Locker, who int) {
 				all.Go(func() {
-					ok(p, l.Do(p.Context(), flowers, name, func(context.Context, *doclock.Lease) error {
+					ok(p, l.Do(p.Context(), flowers, name, func(context.Context, doclock.Lease) error {
 						order <- who
 						time.Sleep(3 * time.Second)
 						return nil

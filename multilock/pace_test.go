@@ -35,12 +35,12 @@ type scene struct {
 	locks *multilock.Locker
 }
 
-func (s *scene) try(filter any, opts ...doclock.AcquireOption) *doclock.Lease {
+func (s *scene) try(filter any, opts ...doclock.AcquireOption) doclock.Lease {
 	return s.got(s.locks.TryAcquire(s.Context(), filter, "write", opts...))
 }
 
 // ofLease is a call of a lease's method.
-func ofLease(call func(context.Context, *doclock.Lease)) func(s *scene) func(context.Context) {
+func ofLease(call func(context.Context, doclock.Lease)) func(s *scene) func(context.Context) {
 	return func(s *scene) func(context.Context) {
 		lease := s.try(flowers)
 		return func(ctx context.Context) { call(ctx, lease) }
@@ -48,7 +48,7 @@ func ofLease(call func(context.Context, *doclock.Lease)) func(s *scene) func(con
 }
 
 // ofLost is the same after the loss of the entry: what the command doesn't find is read.
-func ofLost(call func(context.Context, *doclock.Lease)) func(s *scene) func(context.Context) {
+func ofLost(call func(context.Context, doclock.Lease)) func(s *scene) func(context.Context) {
 	return func(s *scene) func(context.Context) {
 		lease := s.try(flowers)
 		s.erase("write")
@@ -65,8 +65,8 @@ func ofLocker(filter any, opts ...doclock.AcquireOption) func(s *scene) func(con
 
 var (
 	add   = bson.M{"$inc": bson.M{"total": 1}}
-	write = func(ctx context.Context, l *doclock.Lease) { _ = l.Update(ctx, add) }
-	end   = func(ctx context.Context, l *doclock.Lease) { _ = l.UpdateAndRelease(ctx, add) }
+	write = func(ctx context.Context, l doclock.Lease) { _ = l.Update(ctx, add) }
+	end   = func(ctx context.Context, l doclock.Lease) { _ = l.UpdateAndRelease(ctx, add) }
 )
 
 var pacedCalls = []paced{
@@ -78,8 +78,8 @@ var pacedCalls = []paced{
 		s.try(flowers, doclock.TTL(time.Hour))
 		return ofLocker(flowers)(s)
 	}},
-	{"Renew", ofLease(func(ctx context.Context, l *doclock.Lease) { _ = l.Renew(ctx) })},
-	{"Renew, lost", ofLost(func(ctx context.Context, l *doclock.Lease) { _ = l.Renew(ctx) })},
+	{"Renew", ofLease(func(ctx context.Context, l doclock.Lease) { _ = l.Renew(ctx) })},
+	{"Renew, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _ = l.Renew(ctx) })},
 	{"Update", ofLease(write)},
 	{"Update, lost", ofLost(write)},
 	{"UpdateAndRelease", ofLease(end)},
@@ -91,14 +91,14 @@ var pacedCalls = []paced{
 		s.erase("write")
 		return func(ctx context.Context) { end(ctx, lease) }
 	}},
-	{"Release", ofLease(func(ctx context.Context, l *doclock.Lease) { _ = l.Release(ctx) })},
-	{"Release, lost", ofLost(func(ctx context.Context, l *doclock.Lease) { _ = l.Release(ctx) })},
-	{"Delete", ofLease(func(ctx context.Context, l *doclock.Lease) { _ = l.Delete(ctx) })},
-	{"Delete, lost", ofLost(func(ctx context.Context, l *doclock.Lease) { _ = l.Delete(ctx) })},
-	{"Detach", ofLease(func(ctx context.Context, l *doclock.Lease) { _, _ = l.Detach(ctx) })},
-	{"Detach, lost", ofLost(func(ctx context.Context, l *doclock.Lease) { _, _ = l.Detach(ctx) })},
-	{"Downgrade", ofLease(func(ctx context.Context, l *doclock.Lease) { _, _ = l.Downgrade(ctx, "read") })},
-	{"a kept lease", ofLease(func(ctx context.Context, l *doclock.Lease) { l.KeepAlive(ctx) })},
+	{"Release", ofLease(func(ctx context.Context, l doclock.Lease) { _ = l.Release(ctx) })},
+	{"Release, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _ = l.Release(ctx) })},
+	{"Delete", ofLease(func(ctx context.Context, l doclock.Lease) { _ = l.Delete(ctx) })},
+	{"Delete, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _ = l.Delete(ctx) })},
+	{"Detach", ofLease(func(ctx context.Context, l doclock.Lease) { _, _ = l.Detach(ctx) })},
+	{"Detach, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _, _ = l.Detach(ctx) })},
+	{"Downgrade", ofLease(func(ctx context.Context, l doclock.Lease) { _, _ = l.Downgrade(ctx, "read") })},
+	{"a kept lease", ofLease(func(ctx context.Context, l doclock.Lease) { l.KeepAlive(ctx) })},
 	{"two kept leases", func(s *scene) func(context.Context) {
 		a, b := s.try(flowers), s.try(doclock.ID(10))
 		return func(ctx context.Context) { a.KeepAlive(ctx); b.KeepAlive(ctx) }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -25,8 +24,8 @@ type relay struct {
 	turned
 	net       *faultnet.Net
 	locks     *multilock.Locker
-	holder    *doclock.Lease
-	successor *pending[*doclock.Lease]
+	holder    doclock.Lease
+	successor *pending[doclock.Lease]
 	cancel    context.CancelFunc // of the successor
 }
 
@@ -35,7 +34,7 @@ func (p *place) relay(rules relations.Rules, tag string, opts ...doclock.Option)
 	p.Helper()
 	r := &relay{place: p, net: faultnet.New()}
 	coll := r.Through(options.Client().SetDialer(r.net).SetRetryWrites(false))
-	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL), r.option()}, opts...)...)
+	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), waitTTL(relayTTL), r.option()}, opts...)...)
 	r.holder = r.try(r.locks, tag)
 	return r
 }
@@ -51,14 +50,14 @@ func (r *relay) queue(tag string) {
 }
 
 // inherited is the successor's lease.
-func (r *relay) inherited() *doclock.Lease {
+func (r *relay) inherited() doclock.Lease {
 	r.Helper()
 	return r.granted(r.successor)
 }
 
 // remains checks the remaining time of the successor's lease, which counts from
 // that time ago.
-func (r *relay) remains(lease *doclock.Lease, ago time.Duration) {
+func (r *relay) remains(lease doclock.Lease, ago time.Duration) {
 	r.Helper()
 	const resolution = time.Millisecond // of the server's clock
 	if got, want := lease.Remaining(), relayTTL-ago-resolution; got != want {
@@ -69,12 +68,12 @@ func (r *relay) remains(lease *doclock.Lease, ago time.Duration) {
 // The commands that hand a lease over, and how much each adds to the document's
 // total.
 var handoffs = map[string]struct {
-	release func(*doclock.Lease) error
+	release func(doclock.Lease) error
 	adds    int32
 }{
-	"Release":           {func(l *doclock.Lease) error { return l.Release(context.Background()) }, 0},
-	"a classic update":  {func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOne) }, 1},
-	"a pipeline update": {func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOneInAPipeline) }, 1},
+	"Release":           {func(l doclock.Lease) error { return l.Release(context.Background()) }, 0},
+	"a classic update":  {func(l doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOne) }, 1},
+	"a pipeline update": {func(l doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOneInAPipeline) }, 1},
 }
 
 var (

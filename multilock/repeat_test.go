@@ -45,7 +45,7 @@ func TestRepeatWhoseFilterItsWaitEnds(t *testing.T) {
 		second := bson.M{"_id": 1, "lock.tags.slot.1": bson.M{"$exists": false}}
 		first := p.try(l, "slot")
 		p.mem.LoseReplies(2, locktest.Acquires)
-		waiter := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.Context(), second, "slot") })
+		waiter := begin(p, func() (doclock.Lease, error) { return l.Acquire(p.Context(), second, "slot") })
 		p.waiting("slot")
 		time.Sleep(2 * time.Second)
 		p.release(first)

@@ -51,7 +51,7 @@ func TestWriteConcernErrorThatStays(t *testing.T) {
 		l := p.locker(coll, relations.Fair())
 		for name, filter := range map[string]any{"repeated": flowers, "sent once": byName} {
 			for _, held := range []bool{false, true} {
-				var others []*doclock.Lease
+				var others []doclock.Lease
 				if held {
 					others = append(others, p.try(l, "read"))
 				}

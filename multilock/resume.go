@@ -53,9 +53,9 @@ import (
 // If ctx ends first, or no attempt is answered, the token stays good. Nothing is
 // cleaned up, because the entry is not the resume's. An attempt that is executed
 // later takes the entry from the handle that has it by then.
-func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	held, err := l.resume(ctx, filter, token, opts)
-	return (*doclock.Lease)(held), engine.Raise(notAcquired(err))
+	return lease.Give(held, engine.Raise(notAcquired(err)))
 }
 
 func (l *Locker) resume(ctx context.Context, filter any, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {

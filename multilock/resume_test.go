@@ -17,7 +17,7 @@ import (
 )
 
 // detach detaches a lease and returns the token.
-func (p *place) detach(lease *doclock.Lease) string {
+func (p *place) detach(lease doclock.Lease) string {
 	p.Helper()
 	token, err := lease.Detach(p.bounded())
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *place) detach(lease *doclock.Lease) string {
 }
 
 // resume makes a lease by the token.
-func (p *place) resume(l *multilock.Locker, token string, opts ...doclock.AcquireOption) *doclock.Lease {
+func (p *place) resume(l *multilock.Locker, token string, opts ...doclock.AcquireOption) doclock.Lease {
 	p.Helper()
 	lease, err := l.Resume(p.bounded(), flowers, token, opts...)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestDetachAndResume(t *testing.T) {
 		t.Errorf("in the way of others: %+v", c.Holders)
 	}
 	var doc bson.M
-	var resumed *doclock.Lease
+	var resumed doclock.Lease
 	p.sends(w, 1, "Resume", func() (err error) {
 		resumed, err = there.Resume(t.Context(), flowers, token, doclock.Into(&doc))
 		return err
@@ -158,7 +158,7 @@ func TestRule23ARepeatedResumeFindsItself(t *testing.T) {
 		l := p.locker(coll, relations.Exclusive())
 		token := p.detach(p.try(l, "write"))
 		fault := net.Arm(faultnet.LoseReply, "findAndModify")
-		resumed := begin(p, func() (*doclock.Lease, error) {
+		resumed := begin(p, func() (doclock.Lease, error) {
 			return l.Resume(p.bounded(), bson.M{"_id": 1, "total": 1}, token)
 		})
 		wait(p, fault.Fired())
@@ -287,11 +287,11 @@ func TestADetachWakesNobody(t *testing.T) {
 // Whatever one user of a token does, nobody else is let in while the lease of an earlier
 // user, who has not detached, is valid: the document may be deleted and made anew.
 func TestRule23AnEarlierUserKeepsOthersOut(t *testing.T) {
-	for name, end := range map[string]func(*place, *doclock.Lease) error{
-		"Release":          func(p *place, l *doclock.Lease) error { return l.Release(p.Context()) },
-		"UpdateAndRelease": func(p *place, l *doclock.Lease) error { return l.UpdateAndRelease(p.Context(), plusOne) },
-		"Downgrade":        func(p *place, l *doclock.Lease) error { _, err := l.Downgrade(p.Context(), "write"); return err },
-		"Delete":           func(p *place, l *doclock.Lease) error { return l.Delete(p.Context()) },
+	for name, end := range map[string]func(*place, doclock.Lease) error{
+		"Release":          func(p *place, l doclock.Lease) error { return l.Release(p.Context()) },
+		"UpdateAndRelease": func(p *place, l doclock.Lease) error { return l.UpdateAndRelease(p.Context(), plusOne) },
+		"Downgrade":        func(p *place, l doclock.Lease) error { _, err := l.Downgrade(p.Context(), "write"); return err },
+		"Delete":           func(p *place, l doclock.Lease) error { return l.Delete(p.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(p *place) {

@@ -12,11 +12,11 @@ import (
 )
 
 // lasts are the calls that end a lease, besides Release.
-var lasts = map[string]func(context.Context, *doclock.Lease) error{
-	"UpdateAndRelease": func(ctx context.Context, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, add) },
-	"Delete":           func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) },
-	"Detach":           func(ctx context.Context, l *doclock.Lease) error { return errOf(l.Detach(ctx)) },
-	"Downgrade":        func(ctx context.Context, l *doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
+var lasts = map[string]func(context.Context, doclock.Lease) error{
+	"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, add) },
+	"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
+	"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
+	"Downgrade":        func(ctx context.Context, l doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
 }
 
 // A last command whose caller gives up before it was sent leaves the lease as it was: it
@@ -139,10 +139,10 @@ func TestAReleaseInAContextThatHasEnded(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	releases := map[string]func(p *place, lease *doclock.Lease) error{
-		"of a lease":             func(_ *place, lease *doclock.Lease) error { return lease.Release(over) },
-		"in KeepAlive's context": func(_ *place, lease *doclock.Lease) error { return lease.Release(lease.KeepAlive(over)) },
-		"after UpdateAndRelease": func(p *place, lease *doclock.Lease) error {
+	releases := map[string]func(p *place, lease doclock.Lease) error{
+		"of a lease":             func(_ *place, lease doclock.Lease) error { return lease.Release(over) },
+		"in KeepAlive's context": func(_ *place, lease doclock.Lease) error { return lease.Release(lease.KeepAlive(over)) },
+		"after UpdateAndRelease": func(p *place, lease doclock.Lease) error {
 			p.want(lease.UpdateAndRelease(p.within(time.Millisecond), bson.M{"$inc": bson.M{"total": 1}}), doclock.ErrOutcomeUnknown)
 			return lease.Release(over)
 		},

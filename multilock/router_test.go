@@ -69,10 +69,10 @@ func TestThroughRouters(t *testing.T) {
 		lease := p.got(ticket.Confirm(p.bounded()))
 
 		// Two wait in one process: the first one's release hands the lock to the second.
-		var waiting []*pending[*doclock.Lease]
+		var waiting []*pending[doclock.Lease]
 		for range 2 {
-			waiting = append(waiting, begin(p, func() (*doclock.Lease, error) {
-				return nil, two.Do(p.bounded(), northern, "write", func(context.Context, *doclock.Lease) error { return nil })
+			waiting = append(waiting, begin(p, func() (doclock.Lease, error) {
+				return nil, two.Do(p.bounded(), northern, "write", func(context.Context, doclock.Lease) error { return nil })
 			}))
 		}
 		p.release(lease)
@@ -94,7 +94,7 @@ func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 		l := p.locker(p.Through(options.Client().SetDialer(net).SetRetryWrites(false)), relations.Fair(), doclock.ShardKey("region"))
 		lost := net.Arm(faultnet.LoseReply, "findAndModify")
 		ctx, cancel := context.WithCancel(p.bounded())
-		call := begin(p, func() (*doclock.Lease, error) { return l.TryAcquire(ctx, northern, "write") })
+		call := begin(p, func() (doclock.Lease, error) { return l.TryAcquire(ctx, northern, "write") })
 		wait(t, lost.Fired())
 		cancel()
 		p.want(errOf(call.wait()), doclock.ErrNotAcquired)

@@ -324,7 +324,7 @@ func TestRule25WhatNobodyHeldLeavesNothing(t *testing.T) {
 	for name, deed := range map[string]func(p *place, l locker){
 		"a document that can't be decoded": func(p *place, l locker) {
 			var into struct{ Name int }
-			for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (*doclock.Lease, error){l.TryAcquire, l.Acquire} {
+			for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (doclock.Lease, error){l.TryAcquire, l.Acquire} {
 				p.want(errOf(acquire(p.bounded(), flowers, "write", hold, doclock.Into(&into))), doclock.ErrNotAcquired)
 				p.eventually("it is released", func() bool { return len(p.entries()) == 0 })
 			}

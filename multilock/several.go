@@ -1,7 +1,6 @@
 package multilock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +75,7 @@ func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 
 // acquireEach acquires one lease after the other, and keeps alive those that it
 // has. If it returns an error, it has released them.
-func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error) {
+func acquireEach(ctx context.Context, ordered []*wanted) (held []*lease.Handle, err error) {
 	kept, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	all := false
@@ -95,7 +94,7 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 			}
 			return held, err
 		}
-		held = append(held, (*doclock.Lease)(got))
+		held = append(held, got)
 		kept = got.KeepAlive(kept)
 		defer (&function{end: stop, atOnce: true}).begin(w.locker)() // the wait for the others
 	}
@@ -108,13 +107,12 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 
 // giveBack releases leases that no caller has got, each by its own acquire, and waits
 // for the answers unless ctx has ended.
-func giveBack(ctx context.Context, ordered []*wanted, held Leases) {
-	handles := held.handles()
-	answers := make(chan error, len(handles))
-	for i, h := range handles {
+func giveBack(ctx context.Context, ordered []*wanted, held []*lease.Handle) {
+	answers := make(chan error, len(held))
+	for i, h := range held {
 		ordered[i].locker.cleanup.release(ctx, ordered[i].request, h, func(err error) { answers <- err })
 	}
-	for range handles {
+	for range held {
 		select {
 		case <-answers:
 		case <-ctx.Done():
@@ -125,7 +123,7 @@ func giveBack(ctx context.Context, ordered []*wanted, held Leases) {
 
 // orLost is the error of the first lease that is lost, or whose Locker is closed, or else
 // err.
-func orLost(ordered []*wanted, held Leases, err error) error {
+func orLost(ordered []*wanted, held []*lease.Handle, err error) error {
 	for i, l := range held {
 		if lost := l.Err(); lost != nil {
 			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", lost))
@@ -178,8 +176,9 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 	if err != nil {
 		return err
 	}
-	work, end := lease.Work(ctx, leases.handles())
-	f := &function{Context: work, given: ctx, handles: leases.handles(), end: end}
+	handles, _ := leases.handles()
+	work, end := lease.Work(ctx, handles)
+	f := &function{Context: work, given: ctx, handles: handles, end: end}
 	for _, w := range wants {
 		defer f.begin(w.locker)()
 	}
@@ -193,7 +192,7 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 // Leases are leases that are held together. A lease that stands at several places is
 // renewed and released once. A nil one counts as one that was never acquired: it is
 // lost ([doclock.ErrLost]).
-type Leases []*doclock.Lease
+type Leases []doclock.Lease
 
 // KeepAlive renews each lease until it is released or lost or ctx ends, as
 // [doclock.Lease.KeepAlive] does, and returns a context. The context ends with the
@@ -202,7 +201,12 @@ type Leases []*doclock.Lease
 // doesn't end it, whatever its release returns. After a loss the other leases are
 // still renewed. Without a lease the context ends with ctx.
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
-	return lease.KeepAlive(ctx, ls.handles())
+	handles, others := ls.handles()
+	ctx = lease.KeepAlive(ctx, handles)
+	for _, l := range others {
+		ctx = l.KeepAlive(ctx)
+	}
+	return ctx
 }
 
 // Release releases the leases, all at the same time, each as [doclock.Lease.Release]
@@ -212,34 +216,56 @@ func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 // [doclock.ErrOutcomeUnknown] if nobody knows whether one was; it is never both. A
 // lease that was released before gives the same answer again, and sends nothing.
 func (ls Leases) Release(ctx context.Context) error {
-	handles := ls.handles()
+	handles, others := ls.handles()
 	errs := make([]error, len(handles))
 	var all sync.WaitGroup
 	for i, h := range handles {
 		all.Go(func() {
-			errs[i] = h.Release(ctx)
+			errs[i] = h.Unlock(ctx)
 		})
+	}
+	var rest []error
+	for _, l := range others {
+		rest = append(rest, l.Release(ctx))
 	}
 	all.Wait()
 	for i, h := range handles {
 		errs[i] = h.Judged(errs[i]) // the releases of the others have taken their time
 	}
-	err := engine.Raise(oneline.Join(errs...))
+	err := engine.Raise(oneline.Join(append(errs, rest...)...))
 	if errors.Is(err, doclock.ErrLost) {
 		return lease.Only(doclock.ErrLost, err)
 	}
 	return err
 }
 
-// never is a lease that was never acquired.
-var never = new(doclock.Lease)
-
-// handles are the leases, each once.
-func (ls Leases) handles() (handles []*lease.Handle) {
+// handles are the leases of Lockers, each once, and the others: fakes of a caller's, and
+// none for all that are nil.
+func (ls Leases) handles() (handles []*lease.Handle, others []doclock.Lease) {
+	if slices.Contains(ls, nil) {
+		others = append(others, none{})
+	}
 	for _, l := range ls {
-		if h := (*lease.Handle)(cmp.Or(l, never)); !slices.Contains(handles, h) {
+		h, own := l.(*lease.Handle)
+		switch {
+		case own && !slices.Contains(handles, h):
 			handles = append(handles, h)
+		case !own && l != nil:
+			others = append(others, l)
 		}
 	}
-	return handles
+	return handles, others
+}
+
+// none is a lease that was never acquired.
+type none struct{ doclock.Lease }
+
+var errNone = fmt.Errorf("%w: it was never acquired", doclock.ErrLost)
+
+func (none) Release(context.Context) error { return errNone }
+
+func (none) KeepAlive(ctx context.Context) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	end(errNone)
+	return ctx
 }

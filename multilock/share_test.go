@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -37,7 +36,7 @@ func TestRule21AReaderLeavesAsItIsLetIn(t *testing.T) {
 		first := acquire(p, p.Context(), l, "read")
 		<-held.Fired()
 		ctx := &endsAt{p.Context(), make(chan struct{})}
-		var all []*pending[*doclock.Lease]
+		var all []*pending[doclock.Lease]
 		for range 20 { // each chooses one of both, and so not all of them are let in
 			all = append(all, acquire(p, ctx, l, "read"))
 		}
@@ -84,11 +83,11 @@ func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 		coll, w := p.watched()
 		l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
 		const readers = 20
-		var all []*pending[*doclock.Lease]
+		var all []*pending[doclock.Lease]
 		for range readers {
 			all = append(all, acquire(p, p.Context(), l, "read"))
 		}
-		leases := []*doclock.Lease{p.granted(all[0])}
+		leases := []doclock.Lease{p.granted(all[0])}
 		for _, one := range all[1:] {
 			leases = append(leases, p.granted(one))
 		}
@@ -122,7 +121,7 @@ func TestRule21HoldersThatLeaveTogether(t *testing.T) {
 	p := newPlace(t)
 	locks := p.sharing(p.coll)
 	for range rounds {
-		var leases []*doclock.Lease
+		var leases []doclock.Lease
 		for range sharers {
 			leases = append(leases, p.try(locks, "read"))
 		}
@@ -156,7 +155,7 @@ func TestRule21NoHolderJoinsPastAWaiter(t *testing.T) {
 			l, theirs := p.sharing(coll, clocks.option(), short(ttl), doclock.ClockTolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
 			first := p.acquire(l, "read")
 			clocks.Pass(passes)
-			var second *doclock.Lease
+			var second doclock.Lease
 			p.sends(w, 1, "acquire", func() (err error) { second, err = l.Acquire(p.bounded(), flowers, "read"); return err })
 			if r := first.Remaining(); second.ID() != first.ID() || r <= ttl-passes/2 {
 				p.Errorf("%v joined %v, of which %v remain", second.ID(), first.ID(), r)
@@ -226,7 +225,7 @@ func TestRule21NoHolderJoinsALateGrant(t *testing.T) {
 		coll, net := p.faulty()
 		l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
 		granted := net.Arm(faultnet.DelayReply, "findAndModify")
-		first := begin(p, func() (*doclock.Lease, error) { return l.TryAcquire(p.bounded(), flowers, "read") })
+		first := begin(p, func() (doclock.Lease, error) { return l.TryAcquire(p.bounded(), flowers, "read") })
 		wait(p, granted.Fired())
 		waiting := p.enqueue(theirs, "write")
 		second := acquire(p, p.bounded(), l, "read")
@@ -249,9 +248,9 @@ func TestRule21NoHolderJoinsALateGrant(t *testing.T) {
 // granted, although others have arrived since: they have no places of their own.
 func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 	virtual(t, func(p *place) {
-		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), adjust.WaitTTL(time.Minute))
+		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), waitTTL(time.Minute))
 		holder := p.acquire(theirs, "write")
-		var all []*pending[*doclock.Lease]
+		var all []*pending[doclock.Lease]
 		for range 10 {
 			all = append(all, acquire(p, p.bounded(), l, "read"))
 		}
@@ -259,7 +258,7 @@ func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 		p.queued(l, len(all))
 		next := p.enqueue(theirs, "write")
 		p.release(holder)
-		var leases []*doclock.Lease
+		var leases []doclock.Lease
 		for _, one := range all {
 			leases = append(leases, p.granted(one))
 		}
@@ -282,9 +281,9 @@ func TestChecksAtTheSameTime(t *testing.T) {
 		l := p.sharing(p.coll, clocks.option())
 		first := p.acquire(l, "read")
 		clocks.Pass(1100 * time.Millisecond)
-		var all []*pending[*doclock.Lease]
+		var all []*pending[doclock.Lease]
 		for range 8 {
-			all = append(all, begin(p, func() (*doclock.Lease, error) {
+			all = append(all, begin(p, func() (doclock.Lease, error) {
 				return l.TryAcquire(p.bounded(), flowers, "read", doclock.Into(&bson.M{}))
 			}))
 		}
@@ -305,7 +304,7 @@ func TestHoldersWithAnEntryOfTheirOwn(t *testing.T) {
 	l := p.sharing(coll)
 	first := p.acquire(l, "read")
 	p.Change(bson.M{"$set": bson.M{"total": 7}})
-	for name, acquire := range map[string]func(*multilock.Locker, string, ...doclock.AcquireOption) *doclock.Lease{"Acquire": p.acquire, "TryAcquire": p.try} {
+	for name, acquire := range map[string]func(*multilock.Locker, string, ...doclock.AcquireOption) doclock.Lease{"Acquire": p.acquire, "TryAcquire": p.try} {
 		var doc struct{ Total int }
 		p.sends(w, 1, name, func() error {
 			if second := acquire(l, "read", doclock.Into(&doc)); second.ID() != first.ID() {

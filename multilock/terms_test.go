@@ -5,29 +5,28 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 )
 
 // The ways to acquire.
-var ways = map[string]func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease{
-	"TryAcquire": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
+var ways = map[string]func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease{
+	"TryAcquire": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 		return p.try(l, "write", opts...)
 	},
-	"Acquire": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
+	"Acquire": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 		return p.acquire(l, "write", opts...)
 	},
-	"Enqueue": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
+	"Enqueue": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 		return p.got(p.enqueue(l, "write", opts...).Confirm(p.bounded()))
 	},
-	"Enqueue, and wait": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
+	"Enqueue, and wait": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 		before := p.try(l, "write")
 		ticket := p.enqueue(l, "write", opts...)
 		p.release(before)
 		return p.got(ticket.Wait(p.bounded()))
 	},
-	"Acquire, and wait": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
+	"Acquire, and wait": func(p *place, l *multilock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 		before := p.try(l, "write")
 		waiter := acquire(p, p.bounded(), l, "write", opts...)
 		p.queued(l, 1)
@@ -92,7 +91,7 @@ func TestTermsUnderASharedTag(t *testing.T) {
 		if left := last.Remaining(); left > calm {
 			p.Errorf("%v left", left)
 		}
-		for _, lease := range []*doclock.Lease{longer, owned, shared, also, last} {
+		for _, lease := range []doclock.Lease{longer, owned, shared, also, last} {
 			p.release(lease)
 		}
 		p.wantEntries()
@@ -104,7 +103,7 @@ func TestTermsUnderASharedTag(t *testing.T) {
 func TestRule22TheCleanUpLastsForTheLongestLife(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair(), doclock.TTL(10*time.Second), adjust.WaitTTL(20*time.Second), doclock.ClockTolerance(time.Second))
+	l := p.locker(p.coll, relations.Fair(), doclock.TTL(10*time.Second), waitTTL(20*time.Second), doclock.ClockTolerance(time.Second))
 	for name, c := range map[string]struct {
 		opts []doclock.AcquireOption
 		life time.Duration

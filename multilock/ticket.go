@@ -110,12 +110,12 @@ func (t *Ticket) RetryAt() time.Time {
 // If ctx ends during the command, Confirm returns at once with ctx's error. The
 // ticket stays, and that command may grant it. Every error is a
 // [doclock.ErrNotAcquired].
-func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
-	if attempt.InTransaction(ctx) {
+func (t *Ticket) Confirm(ctx context.Context) (doclock.Lease, error) {
+	if engine.InTransaction(ctx) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, _, err := t.confirm(ctx, nil)
-	return (*doclock.Lease)(held), engine.Raise(t.entry.failed(ctx, err, nil))
+	return lease.Give(held, engine.Raise(t.entry.failed(ctx, err, nil)))
 }
 
 // confirm is Confirm, of a ticket that waits in the wait queue or doesn't (nil). It says

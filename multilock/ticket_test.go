@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -37,7 +36,7 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{}
 		l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-			doclock.TTL(9*time.Second), adjust.WaitTTL(2*time.Second), doclock.ClockTolerance(time.Second))
+			doclock.TTL(9*time.Second), waitTTL(2*time.Second), doclock.ClockTolerance(time.Second))
 		reader := p.try(l, "read")
 		ticket := p.enqueue(l, "write")
 		if ticket.Granted() {
@@ -94,7 +93,7 @@ func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
 func TestTicketRetryAt(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{} // which stands still
-		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), adjust.WaitTTL(300*time.Millisecond), doclock.ClockTolerance(0))
+		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), waitTTL(300*time.Millisecond), doclock.ClockTolerance(0))
 		p.try(l, "read")
 		ticket := p.enqueue(l, "write")
 		for range 5 {
@@ -111,7 +110,7 @@ func TestTicketRetryAt(t *testing.T) {
 // the end of its context, and the error names the holders in the way.
 func TestTicketWait(t *testing.T) {
 	virtual(t, func(p *place) {
-		l := p.locker(p.coll, relations.Fair(), adjust.WaitTTL(100*time.Millisecond))
+		l := p.locker(p.coll, relations.Fair(), waitTTL(100*time.Millisecond))
 		writer := p.try(l, "write")
 		ticket := p.enqueue(l, "read")
 		ctx := p.within(5 * time.Second)
@@ -125,7 +124,7 @@ func TestTicketWait(t *testing.T) {
 		if e := p.entries("read"); len(e) != 1 || e[0].held() {
 			p.Errorf("the waiting entry: %+v", e)
 		}
-		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.Context()) })
+		call := begin(p, func() (doclock.Lease, error) { return ticket.Wait(p.Context()) })
 		p.queued(l, 1)
 		p.release(writer)
 		lease := p.granted(call)
@@ -142,19 +141,19 @@ func TestTicketWait(t *testing.T) {
 func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, w := p.watched()
-		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
+		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), waitTTL(relayTTL))
 		holder := p.try(l, "write")
 		first, second, third := p.enqueue(l, "write"), p.enqueue(l, "read"), p.enqueue(l, "write")
 		ctx := p.within(patience) // and not the relayTTL
-		wait := func(n int, wait func(context.Context) (*doclock.Lease, error)) *pending[*doclock.Lease] {
-			call := begin(p, func() (*doclock.Lease, error) { return wait(ctx) })
+		wait := func(n int, wait func(context.Context) (doclock.Lease, error)) *pending[doclock.Lease] {
+			call := begin(p, func() (doclock.Lease, error) { return wait(ctx) })
 			p.queued(l, n)
 			return call
 		}
 		last, reader, next := wait(1, third.Wait), wait(2, second.Wait), wait(3, first.Wait)
-		twice := begin(p, func() (*doclock.Lease, error) { return third.Wait(ctx) })
+		twice := begin(p, func() (doclock.Lease, error) { return third.Wait(ctx) })
 		w.Take()
-		for _, call := range []*pending[*doclock.Lease]{next, reader, last} {
+		for _, call := range []*pending[doclock.Lease]{next, reader, last} {
 			p.release(holder)
 			holder = p.granted(call)
 		}
@@ -175,7 +174,7 @@ func TestTicketCancel(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair())
 		writer := p.try(l, "write")
 		ticket := p.enqueue(l, "read")
-		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.Context()) })
+		call := begin(p, func() (doclock.Lease, error) { return ticket.Wait(p.Context()) })
 		p.queued(l, 1)
 		must(p, ticket.Cancel(p.Context()))
 		p.wantEntries(writer)
@@ -188,15 +187,15 @@ func TestTicketCancel(t *testing.T) {
 // called meanwhile. (The race detector is what fails.)
 func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 	t.Parallel()
-	for way, grant := range map[string]func(p *place, net *faultnet.Net, l locker, holder *doclock.Lease, ticket *multilock.Ticket) (let func()){
-		"a confirm": func(p *place, net *faultnet.Net, _ locker, holder *doclock.Lease, ticket *multilock.Ticket) func() {
+	for way, grant := range map[string]func(p *place, net *faultnet.Net, l locker, holder doclock.Lease, ticket *multilock.Ticket) (let func()){
+		"a confirm": func(p *place, net *faultnet.Net, _ locker, holder doclock.Lease, ticket *multilock.Ticket) func() {
 			p.release(holder)
 			slow := p.giveUp(net, func(ctx context.Context) error { return errOf(ticket.Confirm(ctx)) }, doclock.ErrNotAcquired)
 			return func() { must(p, slow.Let()) }
 		},
-		"a handoff": func(p *place, net *faultnet.Net, l locker, holder *doclock.Lease, ticket *multilock.Ticket) func() {
+		"a handoff": func(p *place, net *faultnet.Net, l locker, holder doclock.Lease, ticket *multilock.Ticket) func() {
 			ctx, cancel := context.WithCancel(p.Context())
-			call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(ctx) })
+			call := begin(p, func() (doclock.Lease, error) { return ticket.Wait(ctx) })
 			p.queued(l, 1)
 			handoff := net.Arm(faultnet.DelayReply, "findAndModify")
 			released := begin(p, func() (struct{}, error) { return struct{}{}, holder.Release(p.bounded()) })
@@ -213,7 +212,7 @@ func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 		for _, next := range []string{"confirmed", "cancelled", "lost and cancelled"} {
 			virtually(t, way+", "+next, func(p *place) {
 				coll, net := p.faulty()
-				l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
+				l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), waitTTL(relayTTL))
 				holder := p.try(l, "write")
 				ticket := p.enqueue(l, "read")
 				let := grant(p, net, l, holder, ticket)
@@ -256,7 +255,7 @@ func idOf(id uuid.UUID) []byte { return id[:] }
 func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), &clock{}
-	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), adjust.WaitTTL(time.Second), doclock.ClockTolerance(0))
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), waitTTL(time.Second), doclock.ClockTolerance(0))
 	writer := p.try(l, "write")
 	late := p.enqueue(l, "write")
 	at.Pass(5 * time.Second)
@@ -293,9 +292,9 @@ func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
 	for name, granted := range map[string]bool{"waiting": false, "granted": true} {
 		virtually(t, name, func(p *place) {
 			coll, net := p.faulty()
-			ann := p.locker(coll, relations.WritePreferring(), adjust.WaitTTL(100*time.Millisecond), doclock.ClockTolerance(0))
+			ann := p.locker(coll, relations.WritePreferring(), waitTTL(100*time.Millisecond), doclock.ClockTolerance(0))
 			bob := p.locker(p.coll, relations.WritePreferring())
-			readers := []*doclock.Lease{p.try(bob, "read")}
+			readers := []doclock.Lease{p.try(bob, "read")}
 			duplicate := net.Arm(faultnet.Repeat, "findAndModify")
 			ticket := p.enqueue(ann, "write")
 			wait(p, duplicate.Fired())
@@ -346,7 +345,7 @@ func TestATicketAnswersWhileADocumentIsDecoded(t *testing.T) {
 		holder := p.try(l, "write")
 		ticket = p.enqueue(l, "write", doclock.Into(into))
 		p.release(holder)
-		first := begin(p, func() (*doclock.Lease, error) { return ticket.Confirm(p.Context()) })
+		first := begin(p, func() (doclock.Lease, error) { return ticket.Confirm(p.Context()) })
 		wait(p, decoding)
 		for name, call := range map[string]func(context.Context) error{
 			"Confirm": func(ctx context.Context) error { return errOf(ticket.Confirm(ctx)) },
@@ -358,7 +357,7 @@ func TestATicketAnswersWhileADocumentIsDecoded(t *testing.T) {
 				p.Errorf("%s with a context of a second returned after %v", name, took)
 			}
 		}
-		second := begin(p, func() (*doclock.Lease, error) { return ticket.Confirm(p.Context()) })
+		second := begin(p, func() (doclock.Lease, error) { return ticket.Confirm(p.Context()) })
 		time.Sleep(time.Minute)
 		close(others)
 		lease := p.granted(first)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -118,7 +117,7 @@ func (b busy) minute(t *testing.T, refusal *mongo.CommandError) (sent []time.Dur
 func works(p *place, coll *mongo.Collection) func(context.Context) {
 	l := p.locker(coll, relations.Exclusive())
 	return again(100, func(ctx context.Context, i int) {
-		_ = l.Do(ctx, doclock.ID(10+i), "write", func(ctx context.Context, lease *doclock.Lease) error {
+		_ = l.Do(ctx, doclock.ID(10+i), "write", func(ctx context.Context, lease doclock.Lease) error {
 			time.Sleep(2 * time.Second)
 			return lease.Update(ctx, bson.M{"$inc": bson.M{"total": 1}})
 		})
@@ -140,7 +139,7 @@ func tries(p *place, coll *mongo.Collection) func(context.Context) {
 func waits(rules relations.Rules, filter any, opts ...doclock.AcquireOption) func(*place, *mongo.Collection) func(context.Context) {
 	return func(p *place, coll *mongo.Collection) func(context.Context) {
 		p.try(p.locker(p.coll, rules, doclock.TTL(time.Hour)), "write")
-		l := p.locker(coll, rules, adjust.WaitTTL(5*time.Second))
+		l := p.locker(coll, rules, waitTTL(5*time.Second))
 		return again(20, func(ctx context.Context, _ int) {
 			_, _ = l.Acquire(ctx, filter, "write", opts...)
 			time.Sleep(time.Second)
@@ -190,13 +189,13 @@ func again(goroutines int, do func(context.Context, int)) func(context.Context) 
 func TestALeaseOutlivesTrouble(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
-	for name, renew := range map[string]func(p *place, l *multilock.Locker, lease *doclock.Lease){
-		"one that is kept": func(p *place, _ *multilock.Locker, lease *doclock.Lease) { lease.KeepAlive(p.Context()) },
-		"two that are kept": func(p *place, l *multilock.Locker, lease *doclock.Lease) {
+	for name, renew := range map[string]func(p *place, l *multilock.Locker, lease doclock.Lease){
+		"one that is kept": func(p *place, _ *multilock.Locker, lease doclock.Lease) { lease.KeepAlive(p.Context()) },
+		"two that are kept": func(p *place, l *multilock.Locker, lease doclock.Lease) {
 			lease.KeepAlive(p.Context())
 			p.got(l.TryAcquire(p.Context(), doclock.ID(2), "write")).KeepAlive(p.Context())
 		},
-		"Renew": func(p *place, _ *multilock.Locker, lease *doclock.Lease) {
+		"Renew": func(p *place, _ *multilock.Locker, lease doclock.Lease) {
 			time.AfterFunc(ttl/3, func() { ok(p, lease.Renew(p.Context())) })
 		},
 	} {

@@ -36,7 +36,7 @@ func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 				p.eventually("the entry is looked for no more", func() bool { return l.Leftovers() == 0 })
 				p.wantEntries(holder)
 			}
-			call := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
+			call := begin(p, func() (doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
 			p.waiting("write")
 			wait(p, net.Arm(cut, "findAndModify").Fired())
 			p.release(holder)
@@ -104,14 +104,14 @@ func TestResumeGivenUp(t *testing.T) {
 func TestRule23AnEndOfUnknownOutcomeAfterAnotherResume(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		end      func(*doclock.Lease, context.Context) error
+		end      func(doclock.Lease, context.Context) error
 		released bool // by the other user
 		want     error
 	}{
-		"release":                 {(*doclock.Lease).Release, false, doclock.ErrLost},
-		"delete":                  {(*doclock.Lease).Delete, false, doclock.ErrLost},
-		"release after a release": {(*doclock.Lease).Release, true, doclock.ErrOutcomeUnknown},
-		"delete after a release":  {(*doclock.Lease).Delete, true, doclock.ErrOutcomeUnknown},
+		"release":                 {(doclock.Lease).Release, false, doclock.ErrLost},
+		"delete":                  {(doclock.Lease).Delete, false, doclock.ErrLost},
+		"release after a release": {(doclock.Lease).Release, true, doclock.ErrOutcomeUnknown},
+		"delete after a release":  {(doclock.Lease).Delete, true, doclock.ErrOutcomeUnknown},
 	} {
 		virtually(t, name, func(p *place) {
 			coll, net := p.faulty()

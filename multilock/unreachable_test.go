@@ -23,7 +23,7 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 	t.Parallel()
 	const once, long = engine.DefaultTTL / 3, engine.DefaultRetryLimit
 	ways := maps.Clone(asks)
-	ways["by name"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+	ways["by name"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (doclock.Lease, error) {
 		return l.TryAcquire(ctx, byName, tag)
 	}
 	login := mongo.CommandError{Code: 18, Name: "AuthenticationFailed", Message: "Authentication failed."}

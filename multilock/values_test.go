@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strconv"
 	"strings"
@@ -54,9 +55,9 @@ func goroutine() string {
 }
 
 // writes are the methods that take a caller's update.
-var writes = map[string]func(l *doclock.Lease, ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error{
-	"Update":           (*doclock.Lease).Update,
-	"UpdateAndRelease": (*doclock.Lease).UpdateAndRelease,
+var writes = map[string]func(l doclock.Lease, ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error{
+	"Update":           (doclock.Lease).Update,
+	"UpdateAndRelease": (doclock.Lease).UpdateAndRelease,
 }
 
 // given is an update with its options that contains v.
@@ -167,7 +168,7 @@ func TestTextsOfOthers(t *testing.T) {
 		lease, err := a.TryAcquire(p.Context(), doclock.ID(evil), "write")
 		must(p, err)
 		note("Lease.String", lease)
-		note("Lease.LogValue", lease.LogValue())
+		note("Lease.LogValue", slog.AnyValue(lease).Resolve())
 		for e, err := range admin.Entries(p.Context(), p.coll, admin.Query{}) {
 			must(p, err)
 			note("Entry.String", e)

@@ -45,7 +45,7 @@ func TestWhatFnReturnsIsNoVerdict(t *testing.T) {
 		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive())
 			var want []error
-			fn := func(lease *doclock.Lease) error {
+			fn := func(lease doclock.Lease) error {
 				if lost {
 					must(p, p.mem.Lose(lease))
 					want = []error{doclock.ErrLost}
@@ -53,7 +53,7 @@ func TestWhatFnReturnsIsNoVerdict(t *testing.T) {
 				return returned
 			}
 			for name, err := range map[string]error{
-				"Do":    l.Do(p.Context(), flowers, "write", func(_ context.Context, lease *doclock.Lease) error { return fn(lease) }),
+				"Do":    l.Do(p.Context(), flowers, "write", func(_ context.Context, lease doclock.Lease) error { return fn(lease) }),
 				"DoAll": multilock.DoAll(p.Context(), func(_ context.Context, leases multilock.Leases) error { return fn(leases[0]) }, l.Want(flowers, "write")),
 			} {
 				p.wantVerdict(name, err, want...)
@@ -63,7 +63,7 @@ func TestWhatFnReturnsIsNoVerdict(t *testing.T) {
 				}
 			}
 			ordinary := errors.Join(io.EOF)
-			if err := l.Do(p.Context(), flowers, "write", func(context.Context, *doclock.Lease) error { return ordinary }); err != ordinary {
+			if err := l.Do(p.Context(), flowers, "write", func(context.Context, doclock.Lease) error { return ordinary }); err != ordinary {
 				p.Errorf("an error that is no verdict became %#v", err)
 			}
 		})
@@ -75,26 +75,26 @@ func TestWhatFnReturnsIsNoVerdict(t *testing.T) {
 func TestDoReturnsOneVerdict(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fn   func(context.Context, *place, *doclock.Lease) error
+		fn   func(context.Context, *place, doclock.Lease) error
 		want error
 	}{
-		"a write that was not applied": {func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.Update(ctx, plusOne) }, doclock.ErrLost},
-		"a write of unknown outcome": {func(ctx context.Context, p *place, l *doclock.Lease) error {
+		"a write that was not applied": {func(ctx context.Context, _ *place, l doclock.Lease) error { return l.Update(ctx, plusOne) }, doclock.ErrLost},
+		"a write of unknown outcome": {func(ctx context.Context, p *place, l doclock.Lease) error {
 			p.mem.LoseRequests(1, locktest.Writes)
 			return l.Update(ctx, plusOne)
 		}, doclock.ErrLost},
-		"a last write of unknown outcome": {func(ctx context.Context, p *place, l *doclock.Lease) error {
+		"a last write of unknown outcome": {func(ctx context.Context, p *place, l doclock.Lease) error {
 			p.mem.LoseRequests(1, locktest.Writes)
 			return l.UpdateAndRelease(ctx, plusOne)
 		}, doclock.ErrOutcomeUnknown},
-		"a loss that is known, and a release that goes astray": {func(ctx context.Context, p *place, l *doclock.Lease) error {
+		"a loss that is known, and a release that goes astray": {func(ctx context.Context, p *place, l doclock.Lease) error {
 			p.want(l.Renew(ctx), doclock.ErrLost)
 			p.mem.LoseRequests(1, locktest.Releases)
 			return nil
 		}, doclock.ErrLost},
 	} {
 		virtually(t, name, func(p *place) {
-			err := p.plain(relations.Exclusive()).Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+			err := p.plain(relations.Exclusive()).Do(p.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
 				p.Change(bson.M{"$unset": bson.M{"lock": 1}})
 				return c.fn(ctx, p, lease)
 			})

@@ -198,12 +198,12 @@ func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
 // in time (see Ticket), or cancel it. The error is ctx's, joined with the last
 // conflict, or one of Confirm's. A Wait that would wait for a lease of ctx is refused, as
 // an acquire is; the entry stays. Every error is a [doclock.ErrNotAcquired].
-func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
-	if attempt.InTransaction(ctx) {
+func (t *Ticket) Wait(ctx context.Context) (doclock.Lease, error) {
+	if engine.InTransaction(ctx) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, err := t.wait(ctx)
-	return (*doclock.Lease)(held), engine.Raise(t.entry.failed(ctx, err, t.conflict()))
+	return lease.Give(held, engine.Raise(t.entry.failed(ctx, err, t.conflict())))
 }
 
 // wait waits in the document's wait queue, as an Acquire with a waiting entry.

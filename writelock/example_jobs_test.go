@@ -33,7 +33,7 @@ func Example_payment() {
 			Total   int
 			Receipt string
 		}
-		return locks.Do(ctx, doclock.ID(id), func(ctx context.Context, lease *doclock.Lease) error {
+		return locks.Do(ctx, doclock.ID(id), func(ctx context.Context, lease doclock.Lease) error {
 			if order.Receipt != "" {
 				return nil // another request has paid it
 			}
@@ -65,7 +65,7 @@ func Example_oncePerTick() {
 
 	const between = time.Hour // two ticks
 	tick := func(machine string) error {
-		cleanUp := func(context.Context, *doclock.Lease) error {
+		cleanUp := func(context.Context, doclock.Lease) error {
 			fmt.Println(machine, "cleans up")
 			return nil
 		}
@@ -106,7 +106,7 @@ func Example_migration() {
 	const latest = 2 // the version that this program needs
 	migrate := func() error {
 		var schema struct{ Version int }
-		return locks.Do(ctx, doclock.ID("people"), func(ctx context.Context, lease *doclock.Lease) error {
+		return locks.Do(ctx, doclock.ID("people"), func(ctx context.Context, lease doclock.Lease) error {
 			if schema.Version >= latest {
 				return nil // another instance has migrated while this one waited
 			}
@@ -151,7 +151,7 @@ func Example_mailQueue() {
 		}
 		byDue := doclock.Sort(bson.D{{Key: "due", Value: 1}})
 		due := bson.M{"due": bson.M{"$lte": now()}}
-		return locks.Do(ctx, due, func(ctx context.Context, lease *doclock.Lease) error {
+		return locks.Do(ctx, due, func(ctx context.Context, lease doclock.Lease) error {
 			if why := send(letter.To, letter.Tries); why != nil {
 				fmt.Println("not sent to", letter.To+":", why)
 				change := bson.M{"$set": bson.M{"due": now().Add(time.Second << letter.Tries)}, "$inc": bson.M{"tries": 1}}
@@ -191,7 +191,7 @@ func Example_inOrder() {
 	next := func(order string, work func(step string) error) error {
 		var step struct{ Name string }
 		open := bson.M{"order": order, "done": false}
-		return locks.Do(ctx, open, func(ctx context.Context, lease *doclock.Lease) error {
+		return locks.Do(ctx, open, func(ctx context.Context, lease doclock.Lease) error {
 			if err := work(step.Name); err != nil {
 				return err // it stays the first
 			}
@@ -227,7 +227,7 @@ func Example_reportByName() {
 	bob, err := writelock.New(names, doclock.Upsert(), doclock.Owner("Bob"))
 	check(err)
 
-	report := func(locks *writelock.Locker, month string, work func(context.Context, *doclock.Lease) error) error {
+	report := func(locks *writelock.Locker, month string, work func(context.Context, doclock.Lease) error) error {
 		err := locks.Do(ctx, doclock.ID("report "+month), work, doclock.MaxWait(0)) // one try
 		var conflict *doclock.ConflictError
 		if errors.As(err, &conflict) {
@@ -236,8 +236,8 @@ func Example_reportByName() {
 		}
 		return err
 	}
-	check(report(ada, "2026-11", func(context.Context, *doclock.Lease) error {
-		check(report(bob, "2026-11", func(context.Context, *doclock.Lease) error { return nil })) // asks while Ada works
+	check(report(ada, "2026-11", func(context.Context, doclock.Lease) error {
+		check(report(bob, "2026-11", func(context.Context, doclock.Lease) error { return nil })) // asks while Ada works
 		fmt.Println("the report is made")
 		return nil
 	}))

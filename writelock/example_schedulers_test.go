@@ -23,7 +23,7 @@ func Example_crontab() {
 
 	once := func(name string, least time.Duration, job func()) func() {
 		return func() {
-			err := locks.Do(context.Background(), doclock.ID(name), func(context.Context, *doclock.Lease) error {
+			err := locks.Do(context.Background(), doclock.ID(name), func(context.Context, doclock.Lease) error {
 				job()
 				return nil
 			}, doclock.MaxWait(0), doclock.HoldAtLeast(least))
@@ -56,7 +56,7 @@ func Example_scheduler() {
 	run := func(ctx context.Context, instance string) error {
 		locks, err := writelock.New(jobs, doclock.Upsert())
 		check(err)
-		return locks.Lead(ctx, doclock.ID("scheduler"), func(ctx context.Context, _ *doclock.Lease) error {
+		return locks.Lead(ctx, doclock.ID("scheduler"), func(ctx context.Context, _ doclock.Lease) error {
 			select {
 			case <-time.After(apart): // the leader before has enqueued the ticks until then
 			case <-ctx.Done():

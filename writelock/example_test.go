@@ -21,8 +21,8 @@ func ExampleLocker_Do() {
 	locks, err := writelock.New(orders)
 	check(err)
 
-	ship := func(meanwhile func(*doclock.Lease)) {
-		err := locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease *doclock.Lease) error {
+	ship := func(meanwhile func(doclock.Lease)) {
+		err := locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease doclock.Lease) error {
 			fmt.Println("called the carrier")
 			meanwhile(lease)
 			return nil
@@ -36,8 +36,8 @@ func ExampleLocker_Do() {
 			fmt.Println("done:", err)
 		}
 	}
-	ship(func(*doclock.Lease) {})
-	ship(func(lease *doclock.Lease) { check(mem.Lose(lease)) }) // somebody else got the lock
+	ship(func(doclock.Lease) {})
+	ship(func(lease doclock.Lease) { check(mem.Lose(lease)) }) // somebody else got the lock
 	// Output:
 	// called the carrier
 	// done: <nil>
@@ -55,7 +55,7 @@ func ExampleLocker_Lead() {
 	check(err)
 
 	term := 0
-	check(locks.Lead(ctx, doclock.ID("scheduler"), func(ctx context.Context, lease *doclock.Lease) error {
+	check(locks.Lead(ctx, doclock.ID("scheduler"), func(ctx context.Context, lease doclock.Lease) error {
 		term++
 		fmt.Println("leads in term", term)
 		if term == 1 {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/writelock"
@@ -28,8 +27,9 @@ var order = bson.M{"_id": 1}
 // short is a TTL that a Locker's option refuses: it would not survive a broken
 // connection. Tests have no time.
 func short(ttl time.Duration) doclock.Option {
-	return adjust.Locker(func(c *engine.Config) {
+	return engine.Option(func(c *engine.Config) error {
 		c.TTL = ttl
+		return nil
 	})
 }
 
@@ -59,7 +59,7 @@ const calm = 30 * time.Second
 // locker makes a Locker that must come to rest before the test is over.
 func (p *place) locker(coll *mongo.Collection, opts ...doclock.Option) *writelock.Locker {
 	p.Helper()
-	l, err := writelock.New(coll, append([]doclock.Option{doclock.TTL(calm), adjust.WaitTTL(calm)}, opts...)...)
+	l, err := writelock.New(coll, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (p *place) locker(coll *mongo.Collection, opts ...doclock.Option) *writeloc
 	return l
 }
 
-func (p *place) try(l *writelock.Locker) *doclock.Lease {
+func (p *place) try(l *writelock.Locker) doclock.Lease {
 	p.Helper()
 	lease, err := l.TryAcquire(fixture.Bounded(p), order)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *place) try(l *writelock.Locker) *doclock.Lease {
 	return lease
 }
 
-func (p *place) release(lease *doclock.Lease) {
+func (p *place) release(lease doclock.Lease) {
 	p.Helper()
 	if err := lease.Release(fixture.Bounded(p)); err != nil {
 		p.Fatalf("Release: %v", err)
@@ -103,7 +103,7 @@ type entry struct {
 	Since, Expires time.Time
 }
 
-func (e entry) of(lease *doclock.Lease) bool { return uuid.UUID(e.ID.Data) == lease.ID() }
+func (e entry) of(lease doclock.Lease) bool { return uuid.UUID(e.ID.Data) == lease.ID() }
 
 type document struct {
 	Total int
@@ -117,10 +117,18 @@ func (p *place) stored() (d document) {
 }
 
 // heldBy fails unless the order is locked by this lease alone, or by nobody.
-func (p *place) heldBy(lease *doclock.Lease) {
+func (p *place) heldBy(lease doclock.Lease) {
 	p.Helper()
 	switch got := p.stored().Lock.Tags.Write; {
 	case lease == nil && len(got) != 0, lease != nil && (len(got) != 1 || !got[0].of(lease)):
 		p.Errorf("the entries in the document are %+v", got)
 	}
+}
+
+// waitTTL is for how long a waiting entry lives after each confirm.
+func waitTTL(d time.Duration) doclock.Option {
+	return engine.Option(func(c *engine.Config) error {
+		c.WaitTTL = d
+		return nil
+	})
 }

@@ -48,7 +48,7 @@ const campaignPause = 200 * time.Millisecond
 //
 // The lock shows who leads: [doclock.Owner] is in its entry, and in the
 // [doclock.ConflictError] of a [Locker.TryAcquire].
-func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	if fn == nil {
 		return l.Do(ctx, filter, nil) // which says so
 	}
@@ -57,7 +57,7 @@ func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, 
 	var last error // of the last term, which was lost
 	for {
 		led, lost := false, false
-		err := l.Do(ctx, filter, func(ctx context.Context, held *doclock.Lease) error {
+		err := l.Do(ctx, filter, func(ctx context.Context, held doclock.Lease) error {
 			led = true
 			err := fn(ctx, held)
 			lost = errors.Is(held.Err(), doclock.ErrLost)
@@ -92,9 +92,9 @@ func mayPass(err error) bool {
 }
 
 // leads comes after the caller's options.
-type leads struct{ doclock.AcquireOption }
+type leads struct{}
 
-// ApplyAcquire implements option.Acquire.
+// ApplyAcquire implements doclock.AcquireOption.
 func (leads) ApplyAcquire(c *engine.AcquireConfig) error {
 	c.Leads = true
 	if c.MaxWait == nil {

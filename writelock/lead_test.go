@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
@@ -35,7 +34,7 @@ func TestLeadersComeOneAfterTheOther(t *testing.T) {
 			if i%2 == 0 {
 				returned = fault
 			}
-			err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease *doclock.Lease) error {
+			err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease doclock.Lease) error {
 				if n := leading.Add(1); n != 1 || ctx.Err() != nil {
 					t.Errorf("%d lead, the context: %v", n, ctx.Err())
 				}
@@ -61,7 +60,7 @@ func TestLeadCampaignsAgainAfterItsLimit(t *testing.T) {
 		p := newPlace(t)
 		l := p.locker(p.Hand)
 		terms, begun := 0, time.Now()
-		err := l.Lead(p.Context(), order, func(ctx context.Context, lease *doclock.Lease) error {
+		err := l.Lead(p.Context(), order, func(ctx context.Context, lease doclock.Lease) error {
 			if terms++; terms == 3 {
 				return nil
 			}
@@ -83,7 +82,7 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 		l := p.locker(p.Hand, doclock.TTL(time.Second))
 		erase := func() { p.Change(bson.M{"$unset": bson.M{"lock.tags": 1}}) }
 		var terms []int64
-		err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease *doclock.Lease) error {
+		err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease doclock.Lease) error {
 			terms = append(terms, lease.Fence())
 			switch len(terms) {
 			case 1:
@@ -116,7 +115,7 @@ func TestLeadEndsWithItsContext(t *testing.T) {
 		l, others := p.locker(p.Hand), p.locker(p.Hand)
 		fault := errors.New("fn's own")
 		ctx, cancel := context.WithCancel(t.Context())
-		err := l.Lead(ctx, order, func(ctx context.Context, _ *doclock.Lease) error {
+		err := l.Lead(ctx, order, func(ctx context.Context, _ doclock.Lease) error {
 			cancel()
 			<-ctx.Done()
 			return fault
@@ -155,7 +154,7 @@ func TestLeadSpeaksOfItsLastTerm(t *testing.T) {
 					p.try(others)
 				}
 				led := 0
-				err := l.Lead(ctx, order, func(ctx context.Context, _ *doclock.Lease) error {
+				err := l.Lead(ctx, order, func(ctx context.Context, _ doclock.Lease) error {
 					c.terms[led](p, others, end)
 					led++
 					<-ctx.Done()
@@ -190,8 +189,8 @@ func remove(p *place, _ *writelock.Locker, _ context.CancelFunc) {
 
 func cancel(_ *place, _ *writelock.Locker, end context.CancelFunc) { end() }
 
-func never(t *testing.T) func(context.Context, *doclock.Lease) error {
-	return func(context.Context, *doclock.Lease) error {
+func never(t *testing.T) func(context.Context, doclock.Lease) error {
+	return func(context.Context, doclock.Lease) error {
 		t.Error("fn was called")
 		return nil
 	}
@@ -210,7 +209,7 @@ func TestLeadReleasesWhenFnPanicsOrExits(t *testing.T) {
 					t.Errorf("recovered %v", r)
 				}
 			}()
-			_ = l.Lead(t.Context(), order, func(context.Context, *doclock.Lease) error { fn(); return nil })
+			_ = l.Lead(t.Context(), order, func(context.Context, doclock.Lease) error { fn(); return nil })
 			t.Errorf("%s: Lead returned", name)
 		}()
 		<-done
@@ -249,8 +248,9 @@ func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
 	}
 	defer client.Disconnect(context.Background())
 	var tries atomic.Int32
-	l, err := writelock.New(client.Database("none").Collection("none"), adjust.Locker(func(c *engine.Config) {
+	l, err := writelock.New(client.Database("none").Collection("none"), engine.Option(func(c *engine.Config) error {
 		c.RetryLimit = 50 * time.Millisecond
+		return nil
 	}), doclock.AttemptTimeout(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -271,10 +271,7 @@ func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
 }
 
 // each is an option that has a function called by each acquire.
-type each struct {
-	doclock.AcquireOption
-	apply func() error
-}
+type each struct{ apply func() error }
 
 func (e each) ApplyAcquire(*engine.AcquireConfig) error { return e.apply() }
 
@@ -353,7 +350,7 @@ func TestCloseEndsALeadersTerm(t *testing.T) {
 	begun, returned := make(chan struct{}), false
 	led := make(chan error, 1)
 	go func() {
-		led <- l.Lead(context.Background(), order, func(ctx context.Context, _ *doclock.Lease) error {
+		led <- l.Lead(context.Background(), order, func(ctx context.Context, _ doclock.Lease) error {
 			close(begun)
 			<-ctx.Done()
 			returned = true

@@ -39,7 +39,7 @@ func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 // [doclock.AttemptTimeout] at most, whatever the server does. A document that ctx itself holds, as inside
 // the function of a [Locker.Do], is refused at once: the acquire would wait for ever.
 // [multilock.Locker.TryAcquire] lists the causes.
-func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.TryAcquire(ctx, filter, Tag, opts...)
 }
 
@@ -55,7 +55,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.Acq
 // If ctx ends first, the error names the holder, and nothing stays in the document.
 // [Locker.Close] ends the wait with [doclock.ErrClosed]. The other errors are those of
 // TryAcquire.
-func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.Acquire(ctx, filter, Tag, opts...)
 }
 
@@ -80,7 +80,7 @@ func (l *Locker) Want(filter any, opts ...doclock.AcquireOption) multilock.Want 
 //
 // After the last two, undo what fn wrote to other places. Without the three nobody was
 // let in. ctx bounds the wait and fn. [multilock.Locker.Do] says more.
-func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	return l.locks.Do(ctx, filter, Tag, fn, opts...)
 }
 
@@ -95,7 +95,7 @@ func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *d
 // is gone, [doclock.ErrNotFound] if no document matches, which says nothing of the lock,
 // [doclock.ErrInvalidArgument] if the token is none, and those of TryAcquire. If ctx
 // ends first, the token stays good. [multilock.Locker.Resume] lists the options.
-func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.Resume(ctx, filter, token, opts...)
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
@@ -46,7 +45,7 @@ func TestMultilockSeesTheSameLocks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	simple := p.locker(p.Hand)
-	grown, err := multilock.New(p.Hand, relations.WritePreferring(), doclock.TTL(calm), adjust.WaitTTL(calm))
+	grown, err := multilock.New(p.Hand, relations.WritePreferring(), doclock.TTL(calm), waitTTL(calm))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // An acquire is writelock's, or multilock's with a tag.
-type acquire func(ctx context.Context, key string, options ...doclock.AcquireOption) (*doclock.Lease, error)
+type acquire func(ctx context.Context, key string, options ...doclock.AcquireOption) (doclock.Lease, error)
 
 func (a acquire) lock(ctx context.Context, key string) (Unlock, error) {
 	lease, err := a(ctx, key)
@@ -39,7 +39,7 @@ func openWrite(s *Subject) error {
 	if err != nil {
 		return err
 	}
-	write := acquire(func(ctx context.Context, key string, options ...doclock.AcquireOption) (*doclock.Lease, error) {
+	write := acquire(func(ctx context.Context, key string, options ...doclock.AcquireOption) (doclock.Lease, error) {
 		return locks.Acquire(ctx, bson.M{"_id": key}, options...)
 	})
 	s.Lock, s.Increment = write.lock, write.increment
@@ -55,7 +55,7 @@ func openTagged(rules relations.Rules) func(*Subject) error {
 		}
 		s.closing(locks)
 		tagged := func(tag string) acquire {
-			return func(ctx context.Context, key string, options ...doclock.AcquireOption) (*doclock.Lease, error) {
+			return func(ctx context.Context, key string, options ...doclock.AcquireOption) (doclock.Lease, error) {
 				return locks.Acquire(ctx, bson.M{"_id": key}, tag, options...)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // guarded is a command that runs under a lease, and ends with it. It has a process
 // group of its own, with all that it starts.
 type guarded struct {
-	lease   *doclock.Lease
+	lease   doclock.Lease
 	kept    context.Context // of KeepAlive: it ends when the lease does
 	grace   time.Duration
 	limit   time.Time // the lease ends then at the latest; zero for never

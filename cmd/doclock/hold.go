@@ -172,7 +172,7 @@ func closed(locks *multilock.Locker) {
 }
 
 // acquire waits for the lock, until a signal ends the wait.
-func acquire(ctx context.Context, locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (*doclock.Lease, error) {
+func acquire(ctx context.Context, locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (doclock.Lease, error) {
 	opts, err := h.options()
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 var errNoSuchName = errors.New("no such document, and none was made")
 
 // released releases the lock, and says what the run ends with.
-func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, command end, cut, failed error) error {
+func (c *cli) released(lease doclock.Lease, t target, h held, signals <-chan os.Signal, command end, cut, failed error) error {
 	code := command.code
 	// The Ctrl-C that has ended the command comes here a moment later, and is not
 	// meant for the release.
@@ -308,7 +308,7 @@ func (t target) conflict(all []doclock.Holder) string {
 }
 
 // environment is what the command of run gets.
-func (c *cli) environment(lease *doclock.Lease) []string {
+func (c *cli) environment(lease doclock.Lease) []string {
 	db, coll, _ := c.namespace()
 	outer := slices.DeleteFunc(os.Environ(), isOuter)
 	env := append(outer,

@@ -24,7 +24,7 @@ var byPriority = doclock.Sort(bson.D{{Key: "priority", Value: -1}})
 // the work. If the worker dies, the job is free after the lease's end.
 func next(ctx context.Context, locks *writelock.Locker, pending bson.M, work func(context.Context, job) error) (job, error) {
 	var j job
-	err := locks.Do(ctx, pending, func(ctx context.Context, lease *doclock.Lease) error {
+	err := locks.Do(ctx, pending, func(ctx context.Context, lease doclock.Lease) error {
 		if err := work(ctx, j); err != nil {
 			return err // the job is free at once
 		}

@@ -30,7 +30,7 @@ func main() {
 		check(err)
 		candidates.Go(func() {
 			// ctx ends when the lead is lost. To return is to step down.
-			check(locks.Lead(ctx, doclock.ID("leader"), func(ctx context.Context, lease *doclock.Lease) error {
+			check(locks.Lead(ctx, doclock.ID("leader"), func(ctx context.Context, lease doclock.Lease) error {
 				term++
 				fmt.Println("term", term, "has a greater token than the one before:", lease.Fence() > last)
 				last = lease.Fence()

@@ -25,7 +25,7 @@ func main() {
 	check(err)
 
 	var order struct{ Prints int }
-	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease *doclock.Lease) error {
+	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease doclock.Lease) error {
 		printOut(ctx, order.Prints+1) // takes its time: the lock is renewed
 		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}})
 	}, doclock.Into(&order)) // the document, read by the command that locks it

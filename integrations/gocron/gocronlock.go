@@ -69,7 +69,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 }
 
 // lock is the lock of one run.
-type lock struct{ lease *doclock.Lease }
+type lock struct{ lease doclock.Lease }
 
 // Unlock releases. gocron ignores the error: [doclock.LogTo] shows a lease that was lost.
 func (l lock) Unlock(ctx context.Context) error {
@@ -97,10 +97,10 @@ func NewElector(locks *writelock.Locker, name string, apart time.Duration) *Elec
 // goroutine of its own, once at a time. It returns the errors of
 // [writelock.Locker.Lead]. After one that is not ctx's this instance leads no more.
 func (e *Elector) Run(ctx context.Context) error {
-	return e.locks.Lead(ctx, doclock.ID(e.name), func(ctx context.Context, lease *doclock.Lease) error {
+	return e.locks.Lead(ctx, doclock.ID(e.name), func(ctx context.Context, lease doclock.Lease) error {
 		select {
 		case <-time.After(e.apart):
-			e.lease.Store(lease)
+			e.lease.Store(&lease)
 			<-ctx.Done()
 		case <-ctx.Done():
 		}
@@ -118,5 +118,5 @@ func (e *Elector) IsLeader(context.Context) error {
 	if lease == nil {
 		return fmt.Errorf("%w: this instance has not led %q yet", doclock.ErrNotAcquired, e.name)
 	}
-	return lease.Err()
+	return (*lease).Err()
 }

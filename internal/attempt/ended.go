@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 )
 
@@ -52,4 +55,16 @@ func End(cancel context.CancelCauseFunc, err error) { cancel(&relayed{err}) }
 // EndedBy reports that err is the end of ctx, or of a wait that ctx bounds.
 func EndedBy(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.As(err, new(*ended)) || errors.As(err, new(*Over)))
+}
+
+// verdicts are what the errors of the library say.
+var verdicts = []error{
+	doclock.ErrNotAcquired, doclock.ErrNotFound, doclock.ErrConflict, doclock.ErrLost, doclock.ErrReleased, doclock.ErrClosed,
+	doclock.ErrInvalidArgument, doclock.ErrInTransaction, doclock.ErrForeignLock, doclock.ErrOutcomeUnknown, doclock.ErrUnsupportedServer,
+}
+
+// isOurs reports that err says how a call of the library ended.
+func isOurs(err error) bool {
+	return errors.As(err, new(*engine.Failure)) ||
+		slices.ContainsFunc(verdicts, func(verdict error) bool { return errors.Is(err, verdict) })
 }

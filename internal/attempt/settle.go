@@ -125,13 +125,6 @@ func Detached(ctx context.Context) context.Context {
 	return mongo.NewSessionContext(ctx, nil)
 }
 
-// InTransaction reports whether ctx carries a running transaction. A command on
-// ctx would join the transaction, and a detached one could wait for it.
-func InTransaction(ctx context.Context) bool {
-	session := mongo.SessionFromContext(ctx)
-	return session != nil && session.TransactionRunning()
-}
-
 // Sleep waits for d and reports whether ctx is still alive.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

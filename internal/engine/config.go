@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/doclock/doclock/internal/observe"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -21,7 +20,7 @@ type Config struct {
 	ShardKey       []string
 	Upsert         bool
 	Shared         []string // tags whose holders in one process may have one entry in common
-	Observers      []observe.Func
+	Observers      []any    // each a func(context.Context, doclock.Event), of a package that imports this one
 
 	// Now is the server's time, set by hand in tests; nil means $$NOW.
 	Now func() time.Time
@@ -43,6 +42,18 @@ type AcquireConfig struct {
 	Sort       bson.Raw // which of the documents that match comes first, or nil
 	Leads      bool     // it is a Lead's: a shutdown ends its function at once
 }
+
+// Option is a doclock.Option.
+type Option func(*Config) error
+
+// ApplyLocker implements doclock.Option.
+func (o Option) ApplyLocker(c *Config) error { return o(c) }
+
+// AcquireOption is a doclock.AcquireOption.
+type AcquireOption func(*AcquireConfig) error
+
+// ApplyAcquire implements doclock.AcquireOption.
+func (o AcquireOption) ApplyAcquire(c *AcquireConfig) error { return o(c) }
 
 // Defaults of a Config. Those of the last two depend on the TTL.
 const (

@@ -173,3 +173,10 @@ func isRevoked(ctx context.Context) bool {
 	s, _ := ctx.Value(sendingKey{}).(*Sending)
 	return s != nil && s.state.Load() == revoked
 }
+
+// InTransaction reports whether ctx carries a running transaction. A command on
+// ctx would join the transaction, and a detached one could wait for it.
+func InTransaction(ctx context.Context) bool {
+	session := mongo.SessionFromContext(ctx)
+	return session != nil && session.TransactionRunning()
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -118,7 +119,7 @@ func TestRule20WhatStandsIsNotExtended(t *testing.T) {
 				}
 			}
 			for _, h := range leases {
-				r.wantErr("after its TTL", h.Err(), ErrLost)
+				r.wantErr("after its TTL", h.Err(), doclock.ErrLost)
 			}
 		})
 	}
@@ -164,7 +165,7 @@ func TestRule20WhatStandsEndsByEitherClock(t *testing.T) {
 				}
 				time.Sleep(time.Until(extended.Add(ttl + aLittle)))
 				for _, h := range leases {
-					r.wantErr("a TTL after the renewal", h.Err(), ErrLost)
+					r.wantErr("a TTL after the renewal", h.Err(), doclock.ErrLost)
 				}
 			})
 		})
@@ -206,7 +207,7 @@ func TestRule20WhatIsNotShownAfterABatchWithoutAnAnswer(t *testing.T) {
 			time.Sleep(ttl / 20)
 			r.wantSent("renew all", "read", "renew", "renew", "renew")
 			if gone {
-				r.wantLost("the one that is gone", leases[2].Err(), EntryRemoved)
+				r.wantLost("the one that is gone", leases[2].Err(), doclock.LossEntryRemoved)
 			} else {
 				r.wantFresh(leases...)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
@@ -16,9 +17,7 @@ import (
 // ready refuses what can be refused before anything is sent.
 func (h *Handle) ready(ctx context.Context) error {
 	switch {
-	case h.hold == nil:
-		return errZero
-	case attempt.InTransaction(ctx):
+	case engine.InTransaction(ctx):
 		return h.hold.inTransaction()
 	case !h.isIn():
 		return h.hold.released()
@@ -34,7 +33,7 @@ func (s *Hold) lockGate(ctx context.Context, g *gate) error {
 		return nil
 	}
 	err := s.notSent(ctx)
-	if lost := s.err(); errors.Is(lost, ErrLost) {
+	if lost := s.err(); errors.Is(lost, doclock.ErrLost) {
 		err = oneline.Join(err, lost)
 	}
 	return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/doclock/doclock"
 )
 
 // A caller who detaches the context of KeepAlive waits for the answer, also after the
@@ -46,7 +48,7 @@ func TestACallerGivesUpWithTheOuterContext(t *testing.T) {
 			return ctx.Err()
 		})
 		begun := time.Now()
-		if err := h.Release(kept); !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
+		if err := h.Release(kept); !errors.Is(err, doclock.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
 			t.Errorf("Release after %v = %v", time.Since(begun), err)
 		}
 	})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
@@ -15,12 +15,13 @@ import (
 // Detach implements doclock.Lease. A caller who gives up has the token: the
 // detach goes on, and a resume shows whether it was executed.
 func (h *Handle) Detach(ctx context.Context) (token string, err error) {
+	defer func() { err = engine.Raise(err) }()
 	if err := h.ready(ctx); err != nil {
 		return "", err
 	}
 	if h.hold.limit.ttl > 0 { // it never changes
 		return "", fmt.Errorf("%w: Detach: %v: the lease has a HoldAtMost, and the entry of a token outlives its leases; "+
-			"acquire without it what is to be detached", ErrInvalidArgument, h.hold)
+			"acquire without it what is to be detached", doclock.ErrInvalidArgument, h.hold)
 	}
 	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return "", err
@@ -49,10 +50,10 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		return err
 	})
 	err = h.conclude(ctx, v, err, h.settleDetach)
-	if err != nil && !errors.Is(err, ErrLost) {
+	if err != nil && !errors.Is(err, doclock.ErrLost) {
 		h.mayRelease(v)
 	}
-	if err != nil && (!errors.Is(err, ErrOutcomeUnknown) || repeatable(err)) {
+	if err != nil && (!errors.Is(err, doclock.ErrOutcomeUnknown) || repeatable(err)) {
 		return "", err
 	}
 	return k.Text(), err
@@ -132,7 +133,7 @@ func (s *Hold) last() engine.Grant {
 func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	e := Ending{How: Detached}
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, doclock.ErrLost) {
 		e.How = Released
 	}
 	if err == nil || e.How == Released {
@@ -141,7 +142,7 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	defer s.ended(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !h.publish(ctx, v, observe.Detached, err) {
+	if !h.publish(ctx, v, doclock.EventDetached, err) {
 		return
 	}
 	if repeatable(err) {
@@ -151,7 +152,7 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 		return
 	}
 	s.become(detached)
-	if errors.Is(err, ErrOutcomeUnknown) {
+	if errors.Is(err, doclock.ErrOutcomeUnknown) {
 		h.reopen(v)
 	}
 }

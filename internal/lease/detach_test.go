@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 )
@@ -16,7 +17,7 @@ func (r *rig) detach(h *Handle, want error) uuid.UUID {
 	r.Helper()
 	text, err := h.Detach(context.Background())
 	r.wantErr("Detach", err, want)
-	if (text != "") != (want == nil || errors.Is(want, ErrOutcomeUnknown)) {
+	if (text != "") != (want == nil || errors.Is(want, doclock.ErrOutcomeUnknown)) {
 		r.Errorf("the token %q beside %v", text, err)
 	}
 	if text == "" {
@@ -34,20 +35,20 @@ func (r *rig) wantEnded(h *Handle, kept context.Context) {
 	r.Helper()
 	<-h.Done()
 	<-kept.Done()
-	r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
-	r.wantErr("Err", h.Err(), ErrReleased)
+	r.wantErr("KeepAlive", context.Cause(kept), doclock.ErrReleased)
+	r.wantErr("Err", h.Err(), doclock.ErrReleased)
 	if r.Valid(h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
 		r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
 	}
 	ctx := context.Background()
 	_, err := h.Downgrade(ctx, "read")
-	r.wantErr("Downgrade", err, ErrReleased)
+	r.wantErr("Downgrade", err, doclock.ErrReleased)
 	_, err = h.Detach(ctx)
-	r.wantErr("Detach", err, ErrReleased)
-	r.wantErr("Update", h.Update(ctx, increment), ErrReleased)
-	r.wantErr("UpdateAndRelease", h.UpdateAndRelease(ctx, increment), ErrReleased)
-	r.wantErr("Delete", h.Delete(ctx), ErrReleased)
-	r.wantErr("Renew", h.Renew(ctx), ErrReleased)
+	r.wantErr("Detach", err, doclock.ErrReleased)
+	r.wantErr("Update", h.Update(ctx, increment), doclock.ErrReleased)
+	r.wantErr("UpdateAndRelease", h.UpdateAndRelease(ctx, increment), doclock.ErrReleased)
+	r.wantErr("Delete", h.Delete(ctx), doclock.ErrReleased)
+	r.wantErr("Renew", h.Renew(ctx), doclock.ErrReleased)
 	r.wantErr("Release", h.Release(ctx), nil)
 	r.wantErr("Release again", h.Release(ctx), nil)
 }
@@ -74,7 +75,7 @@ func TestRule23DetachEndsTheValidityAtItsSend(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error {
-			r.wantErr("Err at the send", h.Err(), ErrReleased)
+			r.wantErr("Err at the send", h.Err(), doclock.ErrReleased)
 			if r.Valid(h.ID()) {
 				r.Error("valid at the send")
 			}
@@ -97,7 +98,7 @@ func TestRule23And24SharedEntriesAreKept(t *testing.T) {
 	for name, part := range parting {
 		virtual(t, func(r *rig) {
 			all := r.share(2)
-			part(r, all[0], ErrInvalidArgument)
+			part(r, all[0], doclock.ErrInvalidArgument)
 			r.wantErr("Err", all[0].Err(), nil)
 			r.wantErr("Release", all[1].Release(context.Background()), nil)
 			part(r, all[0], nil)
@@ -148,7 +149,7 @@ func TestDetachRefused(t *testing.T) {
 		go func() { written <- h.Update(context.Background(), increment) }()
 		synctest.Wait()
 		h.writing.unlock()
-		if err := <-detached; err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrLost) {
+		if err := <-detached; err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
 			r.Errorf("Detach: %v", err)
 		}
 		r.wantErr("Update", <-written, nil)
@@ -185,7 +186,7 @@ func TestDetachFindsOutByTheKey(t *testing.T) {
 					r.detach(h, nil)
 					r.wantErr("Release", h.Release(context.Background()), nil)
 				} else {
-					r.detach(h, ErrOutcomeUnknown)
+					r.detach(h, doclock.ErrOutcomeUnknown)
 				}
 				r.wantSent("detach", "detach", "read")
 			})
@@ -200,10 +201,10 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 		executed, released bool
 		want               error
 	}{
-		"resumed before the detach":              {false, false, ErrOutcomeUnknown},
+		"resumed before the detach":              {false, false, doclock.ErrOutcomeUnknown},
 		"resumed after the detach":               {true, false, nil},
-		"resumed and released before the detach": {false, true, ErrOutcomeUnknown},
-		"resumed and released after the detach":  {true, true, ErrOutcomeUnknown},
+		"resumed and released before the detach": {false, true, doclock.ErrOutcomeUnknown},
+		"resumed and released after the detach":  {true, true, doclock.ErrOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
@@ -257,13 +258,13 @@ func TestDetachOfUnknownOutcome(t *testing.T) {
 			return nil
 		}
 		begun := time.Now()
-		key := r.detach(h, ErrOutcomeUnknown)
+		key := r.detach(h, doclock.ErrOutcomeUnknown)
 		if took := time.Since(begun); took > ttl+r.engine.Tolerance {
 			r.Errorf("it took %v", took)
 		}
-		r.wantErr("Update", h.Update(context.Background(), increment), ErrReleased)
+		r.wantErr("Update", h.Update(context.Background(), increment), doclock.ErrReleased)
 		_, err := h.Detach(context.Background())
-		r.wantErr("another Detach", err, ErrReleased)
+		r.wantErr("another Detach", err, doclock.ErrReleased)
 		away = false
 		r.server.forget()
 		if g := h.hold.last(); g.Key != key {
@@ -278,21 +279,21 @@ func TestDetachOfUnknownOutcome(t *testing.T) {
 // before that a removal by the id would end the lock.
 func TestDetachLeavesUnansweredAttempts(t *testing.T) {
 	refused := &engine.Failure{Nothing: true}
-	for name, want := range map[string]error{"detached": nil, "lost": ErrLost, "in doubt": ErrOutcomeUnknown, "refused": refused} {
+	for name, want := range map[string]error{"detached": nil, "lost": doclock.ErrLost, "in doubt": doclock.ErrOutcomeUnknown, "refused": refused} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
 				h := r.doubted(1, "write")
 				switch want {
-				case ErrLost:
+				case doclock.ErrLost:
 					r.server.remove(h)
-				case ErrOutcomeUnknown:
+				case doclock.ErrOutcomeUnknown:
 					r.server.lose = func(call) error { return errReplyLost }
 				case refused:
 					r.server.fault = func(context.Context, call) error { return refused }
 				}
 				_, err := h.Detach(context.Background())
 				r.wantErr("Detach", err, want)
-				if want == nil || want == ErrLost {
+				if want == nil || want == doclock.ErrLost {
 					r.wantUnanswered(h.ID())
 					return
 				}

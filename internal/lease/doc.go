@@ -33,10 +33,10 @@
 // What a call of the only holder does:
 //
 //	                                held                  ending, gone      detached            replaced
-//	Update                          sent                  ErrReleased       ErrReleased         ErrReleased
-//	UpdateAndRelease, Delete        sent: ending          ErrReleased       ErrReleased         ErrReleased
-//	Detach                          sent: ending          ErrReleased       ErrReleased         ErrReleased
-//	Downgrade                       sent: suspended       ErrReleased       ErrReleased         ErrReleased
+//	Update                          sent                  doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
+//	UpdateAndRelease, Delete        sent: ending          doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
+//	Detach                          sent: ending          doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
+//	Downgrade                       sent: suspended       doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
 //	Renew, a valid hold             sent                  –                 –                   –
 //	Renew, another one              why it has ended      as held           as held             as held
 //	Release                         sent: ending          the same answer   the same answer,    nil, or the
@@ -44,7 +44,7 @@
 //
 // While a command is under way that ends or suspends the hold, other calls wait for
 // it. If the hold is lost, Release is sent, because a late duplicate may have brought
-// the entry back, and returns ErrLost. All others return ErrLost, and send nothing or
+// the entry back, and returns doclock.ErrLost. All others return doclock.ErrLost, and send nothing or
 // a release.
 //
 // A handle ends with its hold, or before it if other holders stay. As long as the

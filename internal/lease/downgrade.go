@@ -8,22 +8,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
-// Downgrade implements doclock.Lease. If its caller gives up, a lease that was
-// granted is released.
-func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
+// Downgrade implements doclock.Lease.
+func (h *Handle) Downgrade(ctx context.Context, tag string) (doclock.Lease, error) {
+	held, err := h.convert(ctx, tag)
+	return Give(held, engine.Raise(err))
+}
+
+// convert is Downgrade. If its caller gives up, a lease that was granted is released.
+func (h *Handle) convert(ctx context.Context, tag string) (*Handle, error) {
 	if err := h.ready(ctx); err != nil {
 		return nil, err
 	}
 	s := h.hold
 	rules := s.engine.Rules()
 	if _, known := rules[tag]; !known {
-		return nil, fmt.Errorf("%w: Downgrade: unknown tag %q (tags: %s)", ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
+		return nil, fmt.Errorf("%w: Downgrade: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
 	}
 	if err := s.lockGate(ctx, &h.writing); err != nil {
 		return nil, err
@@ -47,7 +52,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 		defer h.writing.unlock()
 		if got.lease != nil {
 			s.discard(ctx)
-			if err := got.lease.Release(context.Background()); err != nil && !errors.Is(err, ErrLost) {
+			if err := got.lease.Unlock(context.Background()); err != nil && !errors.Is(err, doclock.ErrLost) {
 				s.ended(Ending{How: Abandoned, Unanswered: oneAttempt(to)})
 			}
 		}
@@ -61,7 +66,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 	}
 	h.writing.unlock() // a release learns whether the caller has the new lease
 	if got.lease != nil {
-		s.emitEnds(ctx, observe.Released, nil)
+		s.emitEnds(ctx, doclock.EventReleased, nil)
 		got.lease.succeed(ctx, h, got.sent)
 	}
 	return got.lease, got.err
@@ -165,7 +170,7 @@ func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration)
 // have been let in beside it, or after its release.
 func (s *Hold) discard(ctx context.Context) {
 	err := s.lose(engine.Answer{})
-	s.emitEnds(ctx, observe.Lost, err)
+	s.emitEnds(ctx, doclock.EventLost, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.verdict = err
@@ -176,7 +181,7 @@ func (s *Hold) discard(ctx context.Context) {
 // new one. If its release is refused or not sent, the holder may release it.
 func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
 	released := s.release(attempt.Detached(ctx), &handoff{hold: s})
-	s.emitEnds(ctx, observe.Released, err)
+	s.emitEnds(ctx, doclock.EventReleased, err)
 	unanswered := oneAttempt(to)
 	if repeatable(released) {
 		s.resume()

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 )
 
 // downgrade downgrades to "read".
 func (r *rig) downgrade(h *Handle, want error) *Handle {
 	r.Helper()
-	held, err := h.Downgrade(context.Background(), "read")
+	held, err := h.convert(context.Background(), "read")
 	r.wantErr("Downgrade", err, want)
 	if (held != nil) != (want == nil) {
 		r.Fatalf("a lease %v beside %v", held != nil, err)
@@ -44,7 +45,7 @@ func TestKeepAliveDuringADowngrade(t *testing.T) {
 			kept := <-made
 			if !refused {
 				<-kept.Done()
-				r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
+				r.wantErr("KeepAlive", context.Cause(kept), doclock.ErrReleased)
 				continue
 			}
 			time.Sleep(3 * ttl)
@@ -81,7 +82,7 @@ func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error {
-			r.wantErr("Err at the send", h.Err(), ErrOutcomeUnknown)
+			r.wantErr("Err at the send", h.Err(), doclock.ErrOutcomeUnknown)
 			if h.Remaining() != 0 || h.hold.remaining() != 0 {
 				r.Errorf("%v left at the send", h.Remaining())
 			}
@@ -103,7 +104,7 @@ func TestDowngradeRefused(t *testing.T) {
 		kept := h.KeepAlive(context.Background())
 		done := h.Done()
 		_, err := h.Downgrade(context.Background(), "nap")
-		r.wantErr("Downgrade to an unknown tag", err, ErrInvalidArgument)
+		r.wantErr("Downgrade to an unknown tag", err, doclock.ErrInvalidArgument)
 		time.Sleep(time.Second)
 		r.refuses(true)
 		r.delay("downgrade", time.Second)
@@ -192,7 +193,7 @@ func TestRule24CleanUpReleasesTheOldIDFirst(t *testing.T) {
 			return nil
 		}
 		begun := time.Now()
-		r.downgrade(h, ErrOutcomeUnknown)
+		r.downgrade(h, doclock.ErrOutcomeUnknown)
 		if took := time.Since(begun); took > 2*ttl {
 			r.Errorf("it took %v", took)
 		}
@@ -204,8 +205,8 @@ func TestRule24CleanUpReleasesTheOldIDFirst(t *testing.T) {
 			r.Errorf("sent %v, there are %v", sent, r.server.entries)
 		}
 		r.server.forget()
-		r.wantErr("Update", h.Update(context.Background(), increment), ErrReleased)
-		r.wantErr("Release", h.Release(context.Background()), ErrOutcomeUnknown)
+		r.wantErr("Update", h.Update(context.Background(), increment), doclock.ErrReleased)
+		r.wantErr("Release", h.Release(context.Background()), doclock.ErrOutcomeUnknown)
 		r.wantSent()
 	})
 }
@@ -223,11 +224,11 @@ func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 			}
 			return &engine.Failure{Nothing: true}
 		}
-		r.downgrade(h, ErrOutcomeUnknown)
+		r.downgrade(h, doclock.ErrOutcomeUnknown)
 		if h.hold.left() <= 0 {
 			r.Fatal("the lease's time is up")
 		}
-		r.wantErr("Release", h.Release(context.Background()), ErrOutcomeUnknown)
+		r.wantErr("Release", h.Release(context.Background()), doclock.ErrOutcomeUnknown)
 		if len(r.unanswered) != 1 {
 			r.Errorf("the clean-up is of %v", r.unanswered)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
@@ -42,9 +43,9 @@ func (h *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...optio
 		h.writing.unlock()
 		return err
 	case v == nil:
-		return h.writeAndLeave(ctx, u)
+		return engine.Raise(h.writeAndLeave(ctx, u))
 	default:
-		return h.runLast(ctx, v, h.hold.lastUpdate(u))
+		return engine.Raise(h.runLast(ctx, v, h.hold.lastUpdate(u)))
 	}
 }
 
@@ -55,7 +56,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 	}
 	if other := notExcluded(h.hold.engine.Rules(), h.Tag()); other != "" {
 		return fmt.Errorf("%w: Delete under %q, which does not exclude %q: a lease of that tag would go on beside another document of this _id; "+
-			"delete under a tag that excludes all tags of the rules", ErrInvalidArgument, h.Tag(), other)
+			"delete under a tag that excludes all tags of the rules", doclock.ErrInvalidArgument, h.Tag(), other)
 	}
 	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 		h.writing.unlock()
 		return err
 	}
-	return h.runLast(ctx, v, h.hold.deletion())
+	return engine.Raise(h.runLast(ctx, v, h.hold.deletion()))
 }
 
 // notExcluded is a tag that may be held beside this one, or "". They exclude each other
@@ -170,7 +171,7 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, r
 // besides is the error of a command that ends the lease and was followed by a release
 // of its own. If the command was not executed, that release has the verdict.
 func besides(err, released error) error {
-	if repeatable(err) && (errors.Is(released, ErrLost) || errors.Is(released, ErrOutcomeUnknown)) {
+	if repeatable(err) && (errors.Is(released, doclock.ErrLost) || errors.Is(released, doclock.ErrOutcomeUnknown)) {
 		return oneline.Join(err, released)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
@@ -12,35 +13,25 @@ import (
 )
 
 // The errors of a lease's methods are made in this file.
-var (
-	ErrLost            = attempt.ErrLost
-	ErrReleased        = attempt.ErrReleased
-	ErrOutcomeUnknown  = attempt.ErrOutcomeUnknown
-	ErrInvalidArgument = attempt.ErrInvalidArgument
-	ErrInTransaction   = attempt.ErrInTransaction
-)
-
-// errZero is the error of the zero lease, which no document has.
-var errZero = fmt.Errorf("%w: it was never acquired", ErrLost)
 
 // String names the lease in errors.
 func (s *Hold) String() string {
 	return fmt.Sprintf("%q on document %s of %s", s.grant.Tag, bsonvalue.Readable(s.grant.Pin.ID()), s.engine.Namespace())
 }
 
-// released is a hold as the [ErrReleased] of its holders, which costs nothing before
+// released is a hold as the [doclock.ErrReleased] of its holders, which costs nothing before
 // somebody reads it.
 type released Hold
 
-func (r *released) Error() string { return ErrReleased.Error() + ": " + (*Hold)(r).String() }
+func (r *released) Error() string { return doclock.ErrReleased.Error() + ": " + (*Hold)(r).String() }
 
 // Is is for [errors.Is].
-func (r *released) Is(target error) bool { return target == ErrReleased }
+func (r *released) Is(target error) bool { return target == doclock.ErrReleased }
 
 func (s *Hold) released() error { return (*released)(s) }
 
 func (s *Hold) inTransaction() error {
-	return fmt.Errorf("%w: %v: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction, s)
+	return fmt.Errorf("%w: %v: a lease's own methods don't take part in it; inside it, write with Guard as the filter", doclock.ErrInTransaction, s)
 }
 
 // failed is the error of a command that was certainly not executed.
@@ -73,14 +64,14 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 // server has found no entry, without a proof, or after a downgrade of unknown outcome.
 func (s *Hold) judged(err error) error {
 	switch {
-	case !repeatable(err), errors.Is(err, ErrOutcomeUnknown):
+	case !repeatable(err), errors.Is(err, doclock.ErrOutcomeUnknown):
 		return err
 	case engine.AsFailure(err).Unproven:
-		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	case s.doubted():
-		return fmt.Errorf("%w: a downgrade may have been executed, and others may have been let in: %w", ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: a downgrade may have been executed, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	case s.left() <= 0:
-		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	default:
 		return err
 	}
@@ -88,7 +79,7 @@ func (s *Hold) judged(err error) error {
 
 // unknown is the error of a command that may have been executed, or may be yet.
 func (s *Hold) unknown(command string, cause error) error {
-	return fmt.Errorf("%w: %s: %v: %w", ErrOutcomeUnknown, command, s, cause)
+	return fmt.Errorf("%w: %s: %v: %w", doclock.ErrOutcomeUnknown, command, s, cause)
 }
 
 // notSent is the error of a caller whose context ended before the command was sent. The
@@ -99,5 +90,5 @@ func (s *Hold) notSent(ctx context.Context) error {
 
 // gaveUp is the error of a caller whose context ended during a command.
 func (s *Hold) gaveUp(ctx context.Context) error {
-	return oneline.Join(attempt.Ended(ctx), fmt.Errorf("%w: %v", ErrOutcomeUnknown, s))
+	return oneline.Join(attempt.Ended(ctx), fmt.Errorf("%w: %v", doclock.ErrOutcomeUnknown, s))
 }

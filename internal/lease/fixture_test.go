@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
@@ -163,10 +164,10 @@ func (r *rig) wantFresh(leases ...*Handle) {
 type loss struct{ Loss }
 
 func (l *loss) Error() string        { return "lost: " + string(l.Reason) }
-func (l *loss) Is(target error) bool { return target == ErrLost }
+func (l *loss) Is(target error) bool { return target == doclock.ErrLost }
 
 // wantLost fails unless the error is the loss of a lease for this reason.
-func (r *rig) wantLost(what string, err error, want Reason) {
+func (r *rig) wantLost(what string, err error, want doclock.LossReason) {
 	r.Helper()
 	var l *loss
 	if !errors.As(err, &l) || l.Reason != want {

@@ -1,9 +1,14 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
 
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,8 +16,13 @@ import (
 
 // This file has what a holder can ask without a command.
 
-// Granted is false for the zero lease.
-func (h *Handle) Granted() bool { return h.hold != nil }
+// Give is what a call returns that acquires: a nil handle is a nil interface.
+func Give(h *Handle, err error) (doclock.Lease, error) {
+	if h == nil {
+		return nil, err
+	}
+	return h, err
+}
 
 // ID implements doclock.Lease.
 func (h *Handle) ID() uuid.UUID { return h.grant().ID }
@@ -34,16 +44,11 @@ func (h *Handle) DocumentID() bson.RawValue {
 // Pin names the document in filters.
 func (h *Handle) Pin() engine.Pin { return h.grant().Pin }
 
-func (h *Handle) grant() *engine.Grant {
-	if h.hold == nil {
-		return &engine.Grant{}
-	}
-	return &h.hold.grant
-}
+func (h *Handle) grant() *engine.Grant { return &h.hold.grant }
 
 // Guard implements doclock.Lease.
 func (h *Handle) Guard() bson.D {
-	if h.hold == nil || !h.isIn() {
+	if !h.isIn() {
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
 	}
 	return h.hold.engine.Guard(h.hold.grant)
@@ -59,23 +64,17 @@ func (h *Handle) Remaining() time.Duration {
 
 // Err implements doclock.Lease.
 func (h *Handle) Err() error {
-	if h.hold == nil {
-		return errZero
-	}
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
 	_ = h.hold.check()
 	if h.over == nil && h.hold.phase == suspended {
-		return fmt.Errorf("%w: %v: a downgrade is under way", ErrOutcomeUnknown, h.hold)
+		return fmt.Errorf("%w: %v: a downgrade is under way", doclock.ErrOutcomeUnknown, h.hold)
 	}
 	return h.over
 }
 
 // Done implements doclock.Lease.
 func (h *Handle) Done() <-chan struct{} {
-	if h.hold == nil {
-		return closed
-	}
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
 	_ = h.hold.check()
@@ -94,6 +93,43 @@ var closed = func() chan struct{} {
 	close(c)
 	return c
 }()
+
+// String implements doclock.Lease.
+func (h *Handle) String() string {
+	left := fmt.Sprint(h.Remaining().Round(time.Millisecond), " left")
+	if err := h.Err(); err != nil {
+		left = endText(err)
+	}
+	return fmt.Sprintf("lease %q on document %s, fence %d, %s", h.Tag(), bsonvalue.Readable(h.DocumentID()), h.Fence(), left)
+}
+
+// LogValue implements [slog.LogValuer] with the same.
+func (h *Handle) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("document", bsonvalue.Readable(h.DocumentID())),
+		slog.String("tag", h.Tag()),
+		slog.Int64("fence", h.Fence()),
+		slog.Duration("left", h.Remaining()),
+	}
+	if err := h.Err(); err != nil {
+		attrs = append(attrs, slog.String("over", endText(err)))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// endText is why a lease is over, for those who know which lease.
+func endText(err error) string {
+	var lost *doclock.LostError
+	if errors.As(err, &lost) {
+		return "lost: " + string(lost.Reason)
+	}
+	for _, known := range []error{doclock.ErrReleased, doclock.ErrOutcomeUnknown} {
+		if errors.Is(err, known) {
+			return strings.TrimPrefix(strings.TrimPrefix(known.Error(), "doclock: "), "lock ")
+		}
+	}
+	return err.Error()
+}
 
 // Unused says of a lease that no caller has got that nobody used its lock: its
 // release leaves no remainder. It comes before the release. The lease may be kept

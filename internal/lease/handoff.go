@@ -3,8 +3,8 @@ package lease
 import (
 	"context"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 )
 
 // handoff is who gets the lock when a hold ends: a waiter of this process, or
@@ -95,7 +95,7 @@ func (o *handoff) judge(ctx context.Context, got engine.Answer, err error, first
 	case err == nil:
 		o.answer, o.answer.Sent = got, first
 		if got.Outcome == engine.Granted {
-			o.hold.emitEnds(ctx, observe.HandedOver, nil)
+			o.hold.emitEnds(ctx, doclock.EventHandedOver, nil)
 		}
 	}
 	return true, nil

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -70,7 +71,7 @@ func TestAnUnknownAttemptBeforeThoseThatCantBeSent(t *testing.T) {
 					}
 					return context.DeadlineExceeded
 				}
-				r.wantErr(name, end(h), ErrOutcomeUnknown)
+				r.wantErr(name, end(h), doclock.ErrOutcomeUnknown)
 			}, func(c *engine.Config) { c.TTL = 5 * time.Minute }) // longer than it is tried: what is unknown is the attempt
 		})
 	}

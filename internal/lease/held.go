@@ -33,7 +33,7 @@ func HeldBy(ctx context.Context) (all []*Handle) {
 			return all
 		}
 		for _, h := range of.held() {
-			if h.Granted() && !slices.Contains(all, h) {
+			if !slices.Contains(all, h) {
 				all = append(all, h)
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -77,7 +77,7 @@ type locker struct {
 	ops        *attempt.Group
 	succession Succession
 	holds      *Holds
-	observer   *observe.Observer // or nil
+	observer   *Observer // or nil
 }
 
 func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool, unanswered []Unanswered) *Hold {
@@ -139,7 +139,7 @@ func (s *Hold) finish(cause error) {
 		return
 	}
 	s.cause = cause
-	if errors.Is(cause, ErrLost) { // else its last command is to be sent
+	if errors.Is(cause, doclock.ErrLost) { // else its last command is to be sent
 		s.holds.remove(s.grant.ID)
 	}
 	for _, h := range s.holders {
@@ -153,7 +153,7 @@ func (h *Handle) end(cause error) {
 		return
 	}
 	h.over = cause
-	if errors.Is(cause, ErrLost) {
+	if errors.Is(cause, doclock.ErrLost) {
 		h.emitLost()
 	}
 	if h.done != nil {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -60,7 +61,7 @@ func TestAHoldEndsForAllItsHolders(t *testing.T) {
 		}
 		for _, h := range holders {
 			<-h.Done()
-			r.wantErr("Err", h.Err(), ErrLost)
+			r.wantErr("Err", h.Err(), doclock.ErrLost)
 		}
 		if passed := time.Since(begun); passed != ttl-resolution {
 			r.Errorf("it ended after %v", passed)
@@ -106,7 +107,7 @@ func TestTheLastHolderReleases(t *testing.T) {
 		if waited := time.Since(begun); waited != 0 {
 			r.Errorf("it waited for %v", waited)
 		}
-		r.wantErr("Err of one", holders[1].Err(), ErrReleased)
+		r.wantErr("Err of one", holders[1].Err(), doclock.ErrReleased)
 		r.wantErr("Err of another", holders[2].Err(), nil)
 		r.wantErr("Update", <-written, nil)
 		r.wantSent("write")
@@ -144,9 +145,9 @@ func TestUpdateAndReleaseOfHolders(t *testing.T) {
 	virtual(t, func(r *rig) {
 		holders := r.share(2)
 		r.wantErr("of one among two", holders[0].UpdateAndRelease(context.Background(), increment), nil)
-		r.wantErr("its Err", holders[0].Err(), ErrReleased)
+		r.wantErr("its Err", holders[0].Err(), doclock.ErrReleased)
 		r.wantErr("the other's", holders[1].Err(), nil)
-		r.wantErr("Delete of one who left", holders[0].Delete(context.Background()), ErrReleased)
+		r.wantErr("Delete of one who left", holders[0].Delete(context.Background()), doclock.ErrReleased)
 		r.wantErr("of the only one", holders[1].UpdateAndRelease(context.Background(), increment), nil)
 		r.wantSent("write", "write and release")
 		for _, h := range holders {
@@ -165,10 +166,10 @@ func TestRule27UnprovenIsNoLoss(t *testing.T) {
 		want error // or nil: the server's error alone
 	}{
 		"Update":           {func(h *Handle) error { return h.Update(ctx, increment) }, nil},
-		"Detach":           {func(h *Handle) error { _, err := h.Detach(ctx); return err }, ErrOutcomeUnknown},
-		"Release":          {func(h *Handle) error { return h.Release(ctx) }, ErrOutcomeUnknown},
-		"Delete":           {func(h *Handle) error { return h.Delete(ctx) }, ErrOutcomeUnknown},
-		"UpdateAndRelease": {func(h *Handle) error { return h.UpdateAndRelease(ctx, increment) }, ErrOutcomeUnknown},
+		"Detach":           {func(h *Handle) error { _, err := h.Detach(ctx); return err }, doclock.ErrOutcomeUnknown},
+		"Release":          {func(h *Handle) error { return h.Release(ctx) }, doclock.ErrOutcomeUnknown},
+		"Delete":           {func(h *Handle) error { return h.Delete(ctx) }, doclock.ErrOutcomeUnknown},
+		"UpdateAndRelease": {func(h *Handle) error { return h.UpdateAndRelease(ctx, increment) }, doclock.ErrOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
@@ -176,7 +177,7 @@ func TestRule27UnprovenIsNoLoss(t *testing.T) {
 				unproven := &engine.Failure{Nothing: true, Passes: true, Unproven: true}
 				r.server.fault = func(context.Context, call) error { return unproven }
 				err := c.do(h)
-				if !errors.Is(err, unproven) || errors.Is(err, ErrLost) || errors.Is(err, ErrOutcomeUnknown) != (c.want != nil) {
+				if !errors.Is(err, unproven) || errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) != (c.want != nil) {
 					r.Errorf("%v, want %v", err, c.want)
 				}
 				r.server.fault = nil
@@ -191,7 +192,7 @@ func TestRule27UnprovenIsNoLoss(t *testing.T) {
 func TestDeleteUnderATagThatToleratesOthers(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "read")
-		r.wantErr("Delete", h.Delete(context.Background()), ErrInvalidArgument)
+		r.wantErr("Delete", h.Delete(context.Background()), doclock.ErrInvalidArgument)
 		r.wantErr("its Err", h.Err(), nil)
 		r.wantSent()
 		r.wantErr("Delete of a writer", r.take(2, "write").Delete(context.Background()), nil)
@@ -234,9 +235,9 @@ func TestTheFirstToLeaveAfterTheEndReleases(t *testing.T) {
 				time.Sleep(ttl)
 				r.wantErr("the first", leave(holders[0]), nil)
 				r.server.forget()
-				r.wantErr("the second", leave(holders[1]), ErrLost)
-				r.wantErr("the last one's Update", holders[2].Update(context.Background(), increment), ErrLost)
-				r.wantErr("the last", leave(holders[2]), ErrLost)
+				r.wantErr("the second", leave(holders[1]), doclock.ErrLost)
+				r.wantErr("the last one's Update", holders[2].Update(context.Background(), increment), doclock.ErrLost)
+				r.wantErr("the last", leave(holders[2]), doclock.ErrLost)
 				r.wantSent()
 			})
 		})
@@ -252,7 +253,7 @@ func TestAHoldThatIsBeingReleasedIsNotJoined(t *testing.T) {
 		synctest.Wait()
 		go func() { _ = h.Release(context.Background()) }() // which waits for the renewal
 		synctest.Wait()
-		r.wantErr("Err", h.Err(), ErrReleased)
+		r.wantErr("Err", h.Err(), doclock.ErrReleased)
 		if r.Join(h.ID()) != nil {
 			r.Error("joined")
 		}

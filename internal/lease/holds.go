@@ -7,7 +7,6 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -23,7 +22,7 @@ type Holds struct {
 
 // NewHolds is for Lockers: the commands are sent with ops, succession learns how each
 // hold ends, and the observer gets the events of the leases that are announced.
-func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, observer *observe.Observer) *Holds {
+func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, observer *Observer) *Holds {
 	hs := &Holds{
 		locker:   locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
 		keeper:   keeper{engine: e, wake: make(chan struct{}, 1)},

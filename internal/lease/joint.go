@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+
+	"github.com/doclock/doclock"
 )
 
 // KeepAlive keeps several leases alive, each until it is released or lost or ctx
@@ -24,7 +26,7 @@ func Work(ctx context.Context, holders []*Handle) (work context.Context, end con
 				h.KeepAlive(context.WithoutCancel(ctx))
 			}
 		}
-		j.end(cmp.Or(cause, ErrReleased))
+		j.end(cmp.Or(cause, doclock.ErrReleased))
 	}
 }
 
@@ -40,9 +42,7 @@ func keep(ctx context.Context, holders []*Handle, outlasts bool) *joint {
 	}
 	context.AfterFunc(inner, func() {
 		for _, h := range holders {
-			if h.Granted() {
-				h.unfollow(j)
-			}
+			h.unfollow(j)
 		}
 	})
 	return j
@@ -75,7 +75,7 @@ func (j *joint) Value(key any) any {
 
 // ended implements follower.
 func (j *joint) ended(cause error) {
-	if last := j.standing.Add(-1) == 0 && !j.outlasts; last || errors.Is(cause, ErrLost) {
+	if last := j.standing.Add(-1) == 0 && !j.outlasts; last || errors.Is(cause, doclock.ErrLost) {
 		j.end(cause)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/doclock/doclock"
 )
 
 // KeepAlive implements doclock.Lease.
@@ -67,7 +69,7 @@ func (c *keptContext) Value(key any) any {
 
 // ended implements follower.
 func (c *keptContext) ended(cause error) {
-	if c.stop != nil && errors.Is(cause, ErrReleased) {
+	if c.stop != nil && errors.Is(cause, doclock.ErrReleased) {
 		c.stop()
 		return
 	}
@@ -76,9 +78,6 @@ func (c *keptContext) ended(cause error) {
 
 // follow has another end with the holder's part, or returns why that has ended.
 func (h *Handle) follow(f follower) error {
-	if h.hold == nil {
-		return errZero
-	}
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
 	_ = h.hold.check()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 )
 
@@ -30,7 +31,7 @@ func TestKeepAliveRenews(t *testing.T) {
 		if err := h.Release(context.Background()); err != nil {
 			r.Errorf("Release = %v", err)
 		}
-		if cause := context.Cause(kept); !errors.Is(cause, ErrReleased) {
+		if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrReleased) {
 			r.Errorf("cause %v", cause)
 		}
 	})
@@ -70,7 +71,7 @@ func TestKeepAliveEndsWithItsContext(t *testing.T) {
 			r.Errorf("the lease ended after %v", passed)
 		}
 		r.wantSent()
-		if again := h.KeepAlive(context.Background()); !errors.Is(context.Cause(again), ErrLost) {
+		if again := h.KeepAlive(context.Background()); !errors.Is(context.Cause(again), doclock.ErrLost) {
 			r.Errorf("kept alive after the end: %v", context.Cause(again))
 		}
 	})
@@ -91,12 +92,12 @@ func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 		if passed := time.Since(begun); passed != ttl-resolution {
 			r.Errorf("lost after %v", passed)
 		}
-		if cause := context.Cause(kept); !errors.Is(cause, ErrLost) || h.Remaining() != 0 {
+		if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrLost) || h.Remaining() != 0 {
 			r.Errorf("cause %v, %v left", cause, h.Remaining())
 		}
 		h = r.take(2, "write")
 		begun = time.Now()
-		r.wantErr("Renew", h.Renew(context.Background()), ErrLost)
+		r.wantErr("Renew", h.Renew(context.Background()), doclock.ErrLost)
 		if passed := time.Since(begun); passed > ttl {
 			r.Errorf("Renew returned after %v", passed)
 		}

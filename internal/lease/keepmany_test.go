@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 )
 
@@ -81,7 +82,7 @@ func TestReleaseDuringABatch(t *testing.T) {
 			r.Errorf("the release waited for %v", waited)
 		}
 		r.wantSent("renew all", "release")
-		if cause := context.Cause(kept[1]); !errors.Is(cause, ErrReleased) {
+		if cause := context.Cause(kept[1]); !errors.Is(cause, doclock.ErrReleased) {
 			r.Errorf("cause %v", cause)
 		}
 		r.wantFresh(leases[0], leases[2])

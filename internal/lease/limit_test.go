@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 )
 
 // limited takes the write lock of a document for most.
@@ -18,7 +18,7 @@ func (r *rig) limited(id int, most time.Duration) *Handle {
 // wantLimit fails unless the lease ended because its HoldAtMost is over.
 func (r *rig) wantLimit(what string, err error) {
 	r.Helper()
-	r.wantLost(what, err, HeldAtMost)
+	r.wantLost(what, err, doclock.LossHeldAtMost)
 }
 
 // expires is when the server lets others in.
@@ -145,12 +145,12 @@ func TestADowngradeKeepsTheLimit(t *testing.T) {
 			events := r.observe()
 			begun := time.Now()
 			h := r.limited(1, most)
-			h.Announce(context.Background(), observe.Event{Owner: "ann"})
+			h.Announce(context.Background(), doclock.Event{Owner: "ann"})
 			r.keep(h)
 			time.Sleep(at)
 			next := r.downgrade(r.downgrade(h, nil), nil) // twice
 			for _, e := range events.take() {
-				if e.Kind == observe.Granted && e.Waited > 5*time.Millisecond {
+				if e.Kind == doclock.EventGranted && e.Waited > 5*time.Millisecond {
 					r.Errorf("a downgrade has waited for %v", e.Waited)
 				}
 			}
@@ -180,7 +180,7 @@ func TestALimitedLeaseIsNotDetached(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.limited(1, ttl)
 		token, err := h.Detach(context.Background())
-		r.wantErr("Detach", err, ErrInvalidArgument)
+		r.wantErr("Detach", err, doclock.ErrInvalidArgument)
 		if token != "" || h.Err() != nil {
 			r.Errorf("a token %q, and the lease: %v", token, h.Err())
 		}
@@ -196,7 +196,7 @@ func TestTheEndsOfALimitedLease(t *testing.T) {
 		virtual(t, func(r *rig) {
 			e := r.observe()
 			h := r.limited(1, 2*ttl-time.Second)
-			h.Announce(context.Background(), observe.Event{})
+			h.Announce(context.Background(), doclock.Event{})
 			r.keep(h)
 			time.Sleep(ttl / 2)
 			if removed {
@@ -205,9 +205,9 @@ func TestTheEndsOfALimitedLease(t *testing.T) {
 			<-h.Done()
 			r.wantSent(sent...) // after a third, two thirds and a whole TTL: the last one is by what is left
 			events := e.take()
-			want := HeldAtMost
+			want := doclock.LossHeldAtMost
 			if removed {
-				want = EntryRemoved
+				want = doclock.LossEntryRemoved
 			}
 			r.wantLost("Err", h.Err(), want)
 			if err := events[len(events)-1].Err; err != h.Err() {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 )
 
@@ -12,31 +13,19 @@ import (
 // Loss is what is known of a lease that was lost. The Locker makes its error.
 type Loss struct {
 	Grant  *engine.Grant
-	Reason Reason
+	Reason doclock.LossReason
 	Since  time.Time
 	Image  *engine.Image // that shows who holds the lock now, or nil
 }
 
-// Reason is doclock.LossReason, which documents it.
-type Reason string
-
-// The reasons.
-const (
-	Expired         Reason = "expired"
-	NotRenewed      Reason = "not renewed"
-	HeldAtMost      Reason = "held at most"
-	EntryRemoved    Reason = "entry removed"
-	DocumentDeleted Reason = "document deleted"
-)
-
 // runOut is the loss of a hold whose time has passed. The hold is locked.
 func (s *Hold) runOut(now engine.Reading) error {
-	l := &Loss{Grant: &s.grant, Reason: NotRenewed, Since: now.Wall.Add(s.leftAt(now))}
+	l := &Loss{Grant: &s.grant, Reason: doclock.LossNotRenewed, Since: now.Wall.Add(s.leftAt(now))}
 	switch {
 	case s.full(now):
-		l.Reason = HeldAtMost
+		l.Reason = doclock.LossHeldAtMost
 	case s.renewing.isLocked() || slices.ContainsFunc(s.holders, func(h *Handle) bool { return len(h.followers) > 0 }):
-		l.Reason = Expired
+		l.Reason = doclock.LossExpired
 	}
 	s.ranOut = l
 	return s.succession.Lost(*l)
@@ -44,9 +33,9 @@ func (s *Hold) runOut(now engine.Reading) error {
 
 // Missing is the loss that an answer shows.
 func Missing(g *engine.Grant, got engine.Answer, now time.Time) Loss {
-	l := Loss{Grant: g, Reason: EntryRemoved, Since: now, Image: got.Image}
+	l := Loss{Grant: g, Reason: doclock.LossEntryRemoved, Since: now, Image: got.Image}
 	if got.Gone {
-		l.Reason = DocumentDeleted
+		l.Reason = doclock.LossDocumentDeleted
 	}
 	return l
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 )
 
 // This file emits the events of leases that callers have got. A lease without a caller
@@ -25,8 +25,8 @@ type announcement struct {
 
 // Announce emits the event that a caller has got the lease. Without it there are no
 // later events. It is called once, with the acquire's context. Of the acquire's
-// event it takes the owner, the wait, the commands and the conflict.
-func (h *Handle) Announce(ctx context.Context, acquire observe.Event) {
+// event it takes the owner, the wait, the commands and the holders.
+func (h *Handle) Announce(ctx context.Context, acquire doclock.Event) {
 	s := h.hold
 	if s.observer == nil {
 		return
@@ -35,11 +35,11 @@ func (h *Handle) Announce(ctx context.Context, acquire observe.Event) {
 	defer s.mu.Unlock()
 	ctx = clean(ctx)
 	h.announced = &announcement{ctx: ctx, owner: acquire.Owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
-	e := h.event(observe.Granted, nil)
-	e.Held, e.Waited, e.Commands, e.Conflict = 0, acquire.Waited, acquire.Commands, acquire.Conflict
+	e := h.event(doclock.EventGranted, nil)
+	e.Held, e.Waited, e.Commands, e.Holders = 0, acquire.Waited, acquire.Commands, acquire.Holders
 	s.observer.Emit(ctx, e)
-	if errors.Is(h.over, ErrLost) { // before the caller had it
-		h.emitEnd(ctx, observe.Lost, h.over)
+	if errors.Is(h.over, doclock.ErrLost) { // before the caller had it
+		h.emitEnd(ctx, doclock.EventLost, h.over)
 	}
 }
 
@@ -52,7 +52,7 @@ func (h *Handle) succeed(ctx context.Context, other *Handle, sent engine.Reading
 	of := other.announced
 	other.hold.mu.Unlock()
 	if of != nil {
-		h.Announce(ctx, observe.Event{Owner: of.owner, Waited: h.hold.engine.Clocks().Mono - sent.Mono})
+		h.Announce(ctx, doclock.Event{Owner: of.owner, Waited: h.hold.engine.Clocks().Mono - sent.Mono})
 	}
 }
 
@@ -63,9 +63,9 @@ func clean(ctx context.Context) context.Context {
 }
 
 // event describes the lease. The hold is locked.
-func (h *Handle) event(kind observe.Kind, err error) observe.Event {
+func (h *Handle) event(kind doclock.EventKind, err error) doclock.Event {
 	g, now := &h.hold.grant, h.hold.engine.Clocks()
-	e := observe.Event{Kind: kind, Time: now.Wall, DocumentID: g.Pin.ID(), Tag: g.Tag, LeaseID: g.ID, Fence: g.Fence, Err: err}
+	e := doclock.Event{Kind: kind, Time: now.Wall, DocumentID: g.Pin.ID(), Tag: g.Tag, LeaseID: g.ID, Fence: g.Fence, Err: err}
 	if of := h.announced; of != nil {
 		e.Owner, e.Held, e.Commands = of.owner, now.Mono-of.granted, int(h.hold.sent.Load()-of.commands)
 	}
@@ -73,7 +73,7 @@ func (h *Handle) event(kind observe.Kind, err error) observe.Event {
 }
 
 // emitEnd emits the event of the lease's end, once. The hold is locked.
-func (h *Handle) emitEnd(ctx context.Context, kind observe.Kind, err error) {
+func (h *Handle) emitEnd(ctx context.Context, kind doclock.EventKind, err error) {
 	of := h.announced
 	if of == nil || of.over {
 		return
@@ -86,22 +86,22 @@ func (h *Handle) emitEnd(ctx context.Context, kind observe.Kind, err error) {
 // locked.
 func (h *Handle) emitLost() {
 	if h.announced != nil && !h.announced.over {
-		h.emitEnd(h.announced.ctx, observe.Lost, h.over)
+		h.emitEnd(h.announced.ctx, doclock.EventLost, h.over)
 	}
 }
 
 // emitVerdict emits the event of the end by a release's verdict, and before it that of
 // an unknown outcome. The hold is locked.
-func (h *Handle) emitVerdict(ctx context.Context, v *verdict, kind observe.Kind, err error) {
+func (h *Handle) emitVerdict(ctx context.Context, v *verdict, kind doclock.EventKind, err error) {
 	h.emitUnknownEndLocked(ctx, v, err)
-	if errors.Is(err, ErrLost) {
-		kind = observe.Lost
+	if errors.Is(err, doclock.ErrLost) {
+		kind = doclock.EventLost
 	}
 	h.emitEnd(ctx, kind, err)
 }
 
 // emitEnds emits the end of the hold, by a handoff or a downgrade, for all its holders.
-func (s *Hold) emitEnds(ctx context.Context, kind observe.Kind, err error) {
+func (s *Hold) emitEnds(ctx context.Context, kind doclock.EventKind, err error) {
 	if s.observer == nil {
 		return
 	}
@@ -116,13 +116,13 @@ func (s *Hold) emitEnds(ctx context.Context, kind observe.Kind, err error) {
 // executed, if the error that the caller gets says so.
 func (h *Handle) emitUnknown(ctx context.Context, err error) {
 	s := h.hold
-	if s.observer == nil || !errors.Is(err, ErrOutcomeUnknown) {
+	if s.observer == nil || !errors.Is(err, doclock.ErrOutcomeUnknown) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.announced != nil {
-		s.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
+		s.observer.Emit(clean(ctx), h.event(doclock.EventOutcomeUnknown, err))
 	}
 }
 
@@ -141,9 +141,9 @@ func (h *Handle) emitUnknownEnd(ctx context.Context, v *verdict, err error) {
 // emitUnknownEndLocked emits nothing of a lease that goes back before a caller has got
 // it. The hold is locked.
 func (h *Handle) emitUnknownEndLocked(ctx context.Context, v *verdict, err error) {
-	if h.announced != nil && !h.unused && !v.unknown && errors.Is(err, ErrOutcomeUnknown) {
+	if h.announced != nil && !h.unused && !v.unknown && errors.Is(err, doclock.ErrOutcomeUnknown) {
 		v.unknown = true
-		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
+		h.hold.observer.Emit(clean(ctx), h.event(doclock.EventOutcomeUnknown, err))
 	}
 }
 
@@ -153,9 +153,9 @@ func (s *Hold) emitRenewal(outcome engine.Outcome, err error) {
 	if s.observer == nil || err == nil && outcome != engine.Renewed || errors.Is(err, engine.ErrRevoked) {
 		return
 	}
-	kind := observe.Renewed
+	kind := doclock.EventRenewed
 	if err != nil {
-		kind = observe.RenewalFailed
+		kind = doclock.EventRenewalFailed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,12 +180,12 @@ func emitFailedRenewals(holds []*Hold, err error) {
 // emitDiscarded emits that the release of a lease failed that no caller has got.
 func (h *Handle) emitDiscarded(err error) {
 	s := h.hold
-	if s.observer == nil || err == nil || errors.Is(err, ErrLost) {
+	if s.observer == nil || err == nil || errors.Is(err, doclock.ErrLost) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.observer.Emit(context.Background(), h.event(observe.CleanUpFailed, err))
+	s.observer.Emit(context.Background(), h.event(doclock.EventCleanUpFailed, err))
 }
 
 // sending is the state of a holder's command. It counts what is sent, and calls first

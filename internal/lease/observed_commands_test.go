@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -92,7 +92,7 @@ func TestEventsOfCommands(t *testing.T) {
 						kind += fmt.Sprint(" ", of.Commands)
 					}
 					kinds = append(kinds, kind)
-					if of.LeaseID == h.ID() && of.Kind != observe.Renewed && (of.Err != nil) != (err != nil) {
+					if of.LeaseID == h.ID() && of.Kind != doclock.EventRenewed && (of.Err != nil) != (err != nil) {
 						t.Errorf("%s has error %v, and the caller %v", of.Kind, of.Err, err)
 					}
 				}
@@ -102,7 +102,7 @@ func TestEventsOfCommands(t *testing.T) {
 				ends := 0
 				time.Sleep(3 * ttl) // the lease has an end by then
 				for _, of := range append(all, e.take()...) {
-					if of.LeaseID == h.ID() && slices.Contains([]observe.Kind{observe.Released, observe.Detached, observe.Lost, observe.HandedOver}, of.Kind) {
+					if of.LeaseID == h.ID() && slices.Contains([]doclock.EventKind{doclock.EventReleased, doclock.EventDetached, doclock.EventLost, doclock.EventHandedOver}, of.Kind) {
 						ends++
 					}
 				}
@@ -111,7 +111,7 @@ func TestEventsOfCommands(t *testing.T) {
 				}
 				_ = h.Release(context.Background())
 				for _, of := range e.take() {
-					if of.LeaseID == h.ID() && of.Kind != observe.OutcomeUnknown {
+					if of.LeaseID == h.ID() && of.Kind != doclock.EventOutcomeUnknown {
 						t.Errorf("a later release: %s", of.Kind)
 					}
 				}
@@ -151,7 +151,7 @@ func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 		want     []string
 	}{
 		"Renew":     {func(ctx context.Context, h *Handle) error { return h.Renew(ctx) }, nil, []string{"released 2"}},
-		"Downgrade": {func(ctx context.Context, h *Handle) error { _, err := h.Downgrade(ctx, "read"); return err }, ErrOutcomeUnknown, nil},
+		"Downgrade": {func(ctx context.Context, h *Handle) error { _, err := h.Downgrade(ctx, "read"); return err }, doclock.ErrOutcomeUnknown, nil},
 		"Detach":    {func(ctx context.Context, h *Handle) error { _, err := h.Detach(ctx); return err }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(context.Background(), ttl/10)
 				defer cancel()
-				if err := c.do(ctx, h); !errors.Is(err, ErrOutcomeUnknown) {
+				if err := c.do(ctx, h); !errors.Is(err, doclock.ErrOutcomeUnknown) {
 					t.Fatalf("it = %v", err)
 				}
 				r.wantEvents(e, "granted 7", "outcome unknown 1")
@@ -209,16 +209,16 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, ErrOutcomeUnknown) {
+		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, doclock.ErrOutcomeUnknown) {
 			t.Fatalf("Downgrade = %v", err)
 		}
 		time.Sleep(2 * aLittle)
 		all := e.take()
-		var kinds []observe.Kind
+		var kinds []doclock.EventKind
 		for _, of := range all {
 			kinds = append(kinds, of.Kind)
 		}
-		if want := []observe.Kind{observe.Granted, observe.OutcomeUnknown, observe.Lost}; !slices.Equal(kinds, want) {
+		if want := []doclock.EventKind{doclock.EventGranted, doclock.EventOutcomeUnknown, doclock.EventLost}; !slices.Equal(kinds, want) {
 			t.Fatalf("got %q, want %q", kinds, want)
 		}
 		if len(r.unanswered) != 1 || r.unanswered[0].ID == h.ID() || r.unanswered[0].Tag != "read" {

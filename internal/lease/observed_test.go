@@ -10,21 +10,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 )
 
 // events collects what an observer gets.
 type events struct {
 	mu  sync.Mutex
-	all []observe.Event
+	all []doclock.Event
 	ctx []context.Context
 }
 
 // observe has the rig's leases observed.
 func (r *rig) observe() *events {
 	e := &events{}
-	r.Holds.observer = observe.New("", []observe.Func{func(ctx context.Context, of observe.Event) {
+	r.Holds.observer = NewObserver("", []any{func(ctx context.Context, of doclock.Event) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.all, e.ctx = append(e.all, of), append(e.ctx, ctx)
@@ -33,7 +33,7 @@ func (r *rig) observe() *events {
 }
 
 // take returns the events since the last call.
-func (e *events) take() (all []observe.Event) {
+func (e *events) take() (all []doclock.Event) {
 	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *rig) wantEvents(e *events, want ...string) {
 // announced takes a lease that a caller gets.
 func (r *rig) announced(id int, tag string) *Handle {
 	h := r.take(id, tag)
-	h.Announce(context.Background(), observe.Event{Owner: "ann", Waited: time.Second, Commands: 7})
+	h.Announce(context.Background(), doclock.Event{Owner: "ann", Waited: time.Second, Commands: 7})
 	return h
 }
 
@@ -85,7 +85,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		all := e.take()
 		failed := 0
 		for _, of := range all {
-			if of.Kind == observe.RenewalFailed && errors.Is(of.Err, down) && of.Commands == failed+2 {
+			if of.Kind == doclock.EventRenewalFailed && errors.Is(of.Err, down) && of.Commands == failed+2 {
 				failed++
 			}
 		}
@@ -93,7 +93,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		if failed < 3 || failed != len(all)-1 {
 			t.Errorf("%d renewals have failed in %d events", failed, len(all))
 		}
-		if last.Kind != observe.Lost || !errors.Is(last.Err, ErrLost) || last.Owner != "ann" || last.LeaseID != h.ID() || last.Fence != 1 || last.Tag != "write" || !last.DocumentID.Equal(h.DocumentID()) {
+		if last.Kind != doclock.EventLost || !errors.Is(last.Err, doclock.ErrLost) || last.Owner != "ann" || last.LeaseID != h.ID() || last.Fence != 1 || last.Tag != "write" || !last.DocumentID.Equal(h.DocumentID()) {
 			t.Errorf("at the end: %+v", last)
 		}
 		if want := ttl/3 + ttl; last.Held < want-aLittle || last.Held > want+ttl/9+aLittle {
@@ -132,7 +132,7 @@ func TestEventsOfALeaseWithoutACaller(t *testing.T) {
 		time.Sleep(2 * ttl)
 		_ = lost.Release(context.Background())
 		r.wantEvents(e)
-		lost.Announce(context.Background(), observe.Event{})
+		lost.Announce(context.Background(), doclock.Event{})
 		r.wantEvents(e, "granted 0", "lost 0")
 	})
 }
@@ -146,7 +146,7 @@ func TestEventsOfASharedEntry(t *testing.T) {
 		r.keep(first)
 		time.Sleep(ttl / 2)
 		second := r.Join(first.ID())
-		second.Announce(context.Background(), observe.Event{Owner: "ann"})
+		second.Announce(context.Background(), doclock.Event{Owner: "ann"})
 		time.Sleep(ttl / 3)
 		r.wantEvents(e, "granted 7", "renewed 1", "granted 0", "renewed 2")
 		_ = first.Release(context.Background())
@@ -160,7 +160,7 @@ func TestEventsOfASharedEntry(t *testing.T) {
 		r.fault(func(ctx context.Context, _ call) error { <-ctx.Done(); return ctx.Err() })
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		r.wantErr("Release", first.Release(ctx), ErrOutcomeUnknown)
+		r.wantErr("Release", first.Release(ctx), doclock.ErrOutcomeUnknown)
 		r.wantEvents(e, "granted 7", "outcome unknown 1")
 	})
 }
@@ -186,7 +186,7 @@ func TestEventsOfABatch(t *testing.T) {
 		e := r.observe()
 		all := r.many(3)
 		for _, h := range all {
-			h.Announce(context.Background(), observe.Event{})
+			h.Announce(context.Background(), doclock.Event{})
 		}
 		r.keep(all...)
 		e.take()
@@ -217,7 +217,7 @@ func TestContextsOfEvents(t *testing.T) {
 		e := r.observe()
 		acquiring, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "acquire"))
 		h := r.take(1, "write")
-		h.Announce(acquiring, observe.Event{})
+		h.Announce(acquiring, doclock.Event{})
 		cancel()
 		r.keep(h)
 		time.Sleep(ttl / 2)
@@ -252,17 +252,17 @@ func TestNoObserver(t *testing.T) {
 	s, v, ctx, holds := h.hold, &verdict{}, t.Context(), []*Hold{h.hold}
 	h.hold.mu.Lock()
 	n := testing.AllocsPerRun(100, func() {
-		h.Announce(ctx, observe.Event{Owner: "ann"})
+		h.Announce(ctx, doclock.Event{Owner: "ann"})
 		h.succeed(ctx, h, engine.Reading{})
-		h.emitUnknown(ctx, ErrOutcomeUnknown)
-		h.emitUnknownEnd(ctx, v, ErrOutcomeUnknown)
-		h.emitDiscarded(ErrOutcomeUnknown)
-		s.emitEnds(ctx, observe.Released, nil)
+		h.emitUnknown(ctx, doclock.ErrOutcomeUnknown)
+		h.emitUnknownEnd(ctx, v, doclock.ErrOutcomeUnknown)
+		h.emitDiscarded(doclock.ErrOutcomeUnknown)
+		s.emitEnds(ctx, doclock.EventReleased, nil)
 		s.emitRenewal(engine.Renewed, nil)
 		if counted(ctx, holds) != ctx {
 			t.Error("commands are counted")
 		}
-		h.emitVerdict(ctx, v, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
+		h.emitVerdict(ctx, v, doclock.EventReleased, doclock.ErrOutcomeUnknown) // these are called while it is locked
 		h.emitLost()
 	})
 	h.hold.mu.Unlock()

@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
 
 // Release implements doclock.Lease.
-func (h *Handle) Release(ctx context.Context) error {
-	if h.hold == nil {
-		return errZero
-	}
-	if attempt.InTransaction(ctx) {
+func (h *Handle) Release(ctx context.Context) error { return engine.Raise(h.Unlock(ctx)) }
+
+// Unlock is Release for goroutines that are not the caller's: it raises no panic of a
+// command monitor of his.
+func (h *Handle) Unlock(ctx context.Context) error {
+	if engine.InTransaction(ctx) {
 		return h.hold.inTransaction()
 	}
 	v, first := h.claim()
@@ -34,12 +35,7 @@ func (h *Handle) Release(ctx context.Context) error {
 
 // Judged is an error of Release as a verdict at this moment: the lease's time may
 // have ended since.
-func (h *Handle) Judged(err error) error {
-	if h.hold == nil {
-		return err
-	}
-	return h.hold.judged(err)
-}
+func (h *Handle) Judged(err error) error { return h.hold.judged(err) }
 
 // claim claims the right to release this holder's part; only the first caller
 // has it.
@@ -84,7 +80,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 	s := h.hold
 	verdict, releases := s.depart(h)
 	if !releases {
-		v.unknown = v.unknown || errors.Is(verdict, ErrOutcomeUnknown) // of a downgrade, whose caller knows
+		v.unknown = v.unknown || errors.Is(verdict, doclock.ErrOutcomeUnknown) // of a downgrade, whose caller knows
 		h.settle(ctx, v, verdict)
 		return
 	}
@@ -166,7 +162,7 @@ func (s *Hold) removed(ctx context.Context, command string, got engine.Answer, u
 func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	h.publish(ctx, v, observe.Released, err)
+	h.publish(ctx, v, doclock.EventReleased, err)
 }
 
 // settleAll publishes the verdict on the release of the whole hold. If the
@@ -175,7 +171,7 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !h.publish(ctx, v, observe.Released, err) {
+	if !h.publish(ctx, v, doclock.EventReleased, err) {
 		return
 	}
 	if repeatable(err) {
@@ -188,7 +184,7 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 
 // publish publishes the verdict, unless a caller has who has revoked the command. A
 // lease that goes on has no event of its end. The hold is locked.
-func (h *Handle) publish(ctx context.Context, v *verdict, kind observe.Kind, err error) bool {
+func (h *Handle) publish(ctx context.Context, v *verdict, kind doclock.EventKind, err error) bool {
 	if v.isSettled() {
 		return false
 	}

@@ -22,7 +22,7 @@ func (h *Handle) Renew(ctx context.Context) error {
 		return s.renew(ctx)
 	})
 	h.emitUnknown(ctx, err)
-	return err
+	return engine.Raise(err)
 }
 
 // renew renews with one command, repeated while the hold is valid.

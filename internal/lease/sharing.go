@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -47,7 +47,7 @@ func (hs *Holds) Take(id uuid.UUID) *Handle {
 }
 
 // Look is one more holder's part, after a renewal. If its image has a new entry that
-// the tag respects, the caller must release the lease. The error is [ErrLost] if the
+// the tag respects, the caller must release the lease. The error is [doclock.ErrLost] if the
 // hold can't be joined any more.
 func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Handle, img *engine.Image, err error) {
 	s := hs.find(id)
@@ -55,7 +55,7 @@ func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Hand
 		h = s.join()
 	}
 	if h == nil {
-		return nil, nil, ErrLost
+		return nil, nil, doclock.ErrLost
 	}
 	err = s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
 		got, err := hs.commands.Look(ctx, g, document)
@@ -63,7 +63,7 @@ func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Hand
 		return got, err
 	})
 	if err != nil {
-		h.emitDiscarded(h.Release(context.Background()))
+		h.emitDiscarded(h.Unlock(context.Background()))
 		return nil, nil, err
 	}
 	return h, img, nil
@@ -153,12 +153,12 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 func (h *Handle) stay(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	if h.publish(ctx, v, observe.Released, err) {
+	if h.publish(ctx, v, doclock.EventReleased, err) {
 		h.reopen(v)
 	}
 }
 
 // ofSeveral refuses a command for an entry that other local holders have.
 func (s *Hold) ofSeveral(command string) error {
-	return fmt.Errorf("%w: %s: %v: others of this process share the entry; give this command under a tag that excludes them", ErrInvalidArgument, command, s)
+	return fmt.Errorf("%w: %s: %v: others of this process share the entry; give this command under a tag that excludes them", doclock.ErrInvalidArgument, command, s)
 }

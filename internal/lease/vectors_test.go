@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -103,9 +104,9 @@ func TestVerdictsOfVectors(t *testing.T) {
 				}
 				got := applied
 				switch {
-				case errors.Is(err, ErrOutcomeUnknown):
+				case errors.Is(err, doclock.ErrOutcomeUnknown):
 					got = "unknown"
-				case errors.Is(err, ErrLost):
+				case errors.Is(err, doclock.ErrLost):
 					got = "lost"
 				case err != nil:
 					got = err.Error()

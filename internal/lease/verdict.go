@@ -5,12 +5,12 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/oneline"
 )
 
 // verdicts are what the error of a call says of the call's own lock.
-var verdicts = []error{attempt.ErrNotAcquired, ErrLost, ErrOutcomeUnknown}
+var verdicts = []error{doclock.ErrNotAcquired, doclock.ErrLost, doclock.ErrOutcomeUnknown}
 
 // Verdict is the verdict in an error, or nil.
 func Verdict(err error) error {

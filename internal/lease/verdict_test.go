@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 )
 
@@ -15,12 +16,12 @@ func TestAVerdictIsOfTheMoment(t *testing.T) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error { return &engine.Failure{Nothing: true} }
 		err := h.Release(context.Background())
-		if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+		if err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) {
 			t.Errorf("Release: %v", err)
 		}
 		time.Sleep(ttl)
-		r.wantErr("Judged", h.Judged(err), ErrOutcomeUnknown)
-		r.wantErr("Judged again", h.Judged(h.Judged(err)), ErrOutcomeUnknown)
+		r.wantErr("Judged", h.Judged(err), doclock.ErrOutcomeUnknown)
+		r.wantErr("Judged again", h.Judged(h.Judged(err)), doclock.ErrOutcomeUnknown)
 		r.wantErr("Judged nil", h.Judged(nil), nil)
 	})
 }
@@ -39,9 +40,9 @@ func TestAnotherLeasesLossIsNoVerdict(t *testing.T) {
 				outer, inner := r.take(1, "write"), r.take(2, "write")
 				ctx := r.keep(outer)[0]
 				r.server.remove(outer)
-				r.wantErr("Renew", outer.Renew(context.Background()), ErrLost)
+				r.wantErr("Renew", outer.Renew(context.Background()), doclock.ErrLost)
 				err := command(ctx, inner)
-				if !errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) || errors.Is(err, ErrOutcomeUnknown) {
+				if !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
 					t.Errorf("%s: %v", name, err)
 				}
 				r.wantErr("Release", inner.Release(context.Background()), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
@@ -29,7 +30,7 @@ func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[
 		return h.hold.write(ctx, u)
 	})
 	h.emitUnknown(ctx, err)
-	return err
+	return engine.Raise(err)
 }
 
 // prepare checks an update and encodes it, in the caller's goroutine.
@@ -39,7 +40,7 @@ func (h *Handle) prepare(ctx context.Context, update any, opts []options.Lister[
 	}
 	u, err := h.hold.engine.ParseUpdate(update, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: update: %v: %w", ErrInvalidArgument, h.hold, err)
+		return nil, fmt.Errorf("%w: update: %v: %w", doclock.ErrInvalidArgument, h.hold, err)
 	}
 	return u, nil
 }

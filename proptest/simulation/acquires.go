@@ -53,7 +53,7 @@ func (r runner) acquire(p *program) {
 }
 
 // acquires is a method of a Locker that returns a lease.
-type acquires func(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error)
+type acquires func(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error)
 
 // get is a call of one.
 func (r runner) get(ctx context.Context, p *program, name string, pl *plan, get acquires) (h *holding) {
@@ -83,7 +83,7 @@ func (r runner) doing(ctx context.Context, p *program, pl *plan, inside func(con
 	var h *holding
 	r.call(ctx, p, "Do", nil, func(ctx context.Context, c *call) error {
 		a := r.begin(c, &pl.acquire)
-		return pl.locker.Do(ctx, pl.filter, pl.tag, func(ctx context.Context, lease *doclock.Lease) error {
+		return pl.locker.Do(ctx, pl.filter, pl.tag, func(ctx context.Context, lease doclock.Lease) error {
 			h = r.got(c, a, lease, pl.ttl)
 			return c.function(func() error { return inside(ctx, h) })
 		}, pl.opts...)
@@ -198,7 +198,7 @@ func (r runner) campaign(ctx context.Context, p *program, term func(context.Cont
 	g := r.groups[len(r.groups)-1]
 	var held []*holding
 	r.call(ctx, p, "Lead", nil, func(ctx context.Context, c *call) error {
-		return p.leader.Lead(ctx, bson.M{"_id": g.documents[0]}, func(ctx context.Context, lease *doclock.Lease) error {
+		return p.leader.Lead(ctx, bson.M{"_id": g.documents[0]}, func(ctx context.Context, lease doclock.Lease) error {
 			a := r.begin(c, &acquire{group: g, document: g.documents[0], tag: lease.Tag()})
 			h := r.got(c, a, lease, p.ttl(g))
 			held = append(held, h)

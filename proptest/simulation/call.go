@@ -127,7 +127,7 @@ type acquire struct {
 
 // holding is a lease that a caller has got.
 type holding struct {
-	lease   *doclock.Lease
+	lease   doclock.Lease
 	id      string
 	group   *group
 	of      *acquire // or nil of a downgrade's
@@ -152,7 +152,7 @@ func (s *run) begin(c *call, a *acquire) *acquire {
 }
 
 // got records a lease that a call has returned, or that its function got.
-func (s *run) got(c *call, of *acquire, lease *doclock.Lease, ttl time.Duration) *holding {
+func (s *run) got(c *call, of *acquire, lease doclock.Lease, ttl time.Duration) *holding {
 	h := &holding{lease: lease, id: text(lease.ID()), of: of, by: c, since: time.Now(), program: c.program, ttl: ttl}
 	s.mu.Lock()
 	if of != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -375,7 +374,7 @@ func (r runner) life(p *program, t *token) (opts []doclock.AcquireOption, ttl ti
 	ttl = p.ttl(t.group)
 	if t.group.terms && r.one(4) {
 		ttl *= 2
-		opts = append(opts, adjust.Acquire(func(cfg *engine.AcquireConfig) { cfg.Terms.TTL = ttl }))
+		opts = append(opts, engine.AcquireOption(func(cfg *engine.AcquireConfig) error { cfg.Terms.TTL = ttl; return nil }))
 	}
 	return opts, ttl
 }

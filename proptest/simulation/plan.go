@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -98,7 +97,7 @@ func (r runner) planFor(p *program, g *group, name string) plan {
 func (r runner) terms(p *program, pl *plan) {
 	if r.one(5) {
 		pl.ttl = time.Second/r.pace + r.upTo(5*time.Second).Truncate(time.Millisecond)
-		pl.add(adjust.Acquire(func(cfg *engine.AcquireConfig) { cfg.Terms.TTL = pl.ttl }))
+		pl.add(engine.AcquireOption(func(cfg *engine.AcquireConfig) error { cfg.Terms.TTL = pl.ttl; return nil }))
 	}
 	if r.one(5) {
 		pl.owner = "somebody"
@@ -112,7 +111,7 @@ func (r runner) terms(p *program, pl *plan) {
 	case r.one(8):
 		pl.most = max(time.Millisecond, (pl.ttl/2 + r.upTo(6*time.Second)).Truncate(time.Millisecond))
 		pl.ttl = min(pl.ttl, pl.most)
-		pl.add(adjust.Acquire(func(cfg *engine.AcquireConfig) { cfg.Terms.Most = pl.most }))
+		pl.add(engine.AcquireOption(func(cfg *engine.AcquireConfig) error { cfg.Terms.Most = pl.most; return nil }))
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -297,8 +296,9 @@ var started = time.Now()
 // options are those of a program's Locker.
 func (s *run) options(p *program, g *group) []doclock.Option {
 	opts := []doclock.Option{
-		doclock.Owner(fmt.Sprint("program ", p.number, " \n\x1b[2J\u202e")), doclock.ClockTolerance(g.tolerance), adjust.Locker(func(cfg *engine.Config) {
+		doclock.Owner(fmt.Sprint("program ", p.number, " \n\x1b[2J\u202e")), doclock.ClockTolerance(g.tolerance), engine.Option(func(cfg *engine.Config) error {
 			cfg.TTL, cfg.WaitTTL = p.ttl(g), g.waitTTL // may be shorter than the options allow
+			return nil
 		}),
 	}
 	if p.upsert {
@@ -308,11 +308,12 @@ func (s *run) options(p *program, g *group) []doclock.Option {
 		opts = append(opts, doclock.ShareInProcess(p.shared))
 	}
 	if !s.virtual() {
-		opts = append(opts, doclock.AttemptTimeout(250*time.Millisecond), adjust.Locker(func(cfg *engine.Config) {
+		opts = append(opts, doclock.AttemptTimeout(250*time.Millisecond), engine.Option(func(cfg *engine.Config) error {
 			cfg.Clock = func() engine.Reading {
 				now := time.Now()
 				return engine.Reading{Mono: now.Sub(started), Wall: now.Round(0).Add(time.Duration(p.ahead.Load()))}
 			}
+			return nil
 		}))
 	}
 	return append(opts, doclock.OnEvent(func(ctx context.Context, event doclock.Event) { s.hear(ctx, p, event) }))

@@ -48,7 +48,7 @@ type world struct {
 	panics   atomic.Bool // our client's monitor does, at the next command
 	running  sync.WaitGroup
 
-	lease  *doclock.Lease
+	lease  doclock.Lease
 	leases multilock.Leases
 	ticket *multilock.Ticket
 	token  string
@@ -149,7 +149,7 @@ func (w *world) passed() {
 }
 
 // held are the leases of document 1.
-func (w *world) held() *doclock.Lease {
+func (w *world) held() doclock.Lease {
 	if w.leases != nil {
 		return w.leases[0]
 	}
@@ -218,13 +218,13 @@ func (w *world) both() []multilock.Want {
 }
 
 // runs is a function that holds the lock.
-func (w *world) runs(context.Context, *doclock.Lease) error {
+func (w *world) runs(context.Context, doclock.Lease) error {
 	w.ran = true
 	return nil
 }
 
 // fails is a function that meets the failure while it holds the lock.
-func (w *world) fails(ctx context.Context, lease *doclock.Lease) error {
+func (w *world) fails(ctx context.Context, lease doclock.Lease) error {
 	if w.ran { // Lead has campaigned again
 		return nil
 	}

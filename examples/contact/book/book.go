@@ -34,7 +34,7 @@ func Open(db *mongo.Database, opts ...doclock.Option) (*Book, error) {
 func (b *Book) AddContact(ctx context.Context, name string, category bson.ObjectID) error {
 	id := bson.NewObjectID() // new in each call: the compensation below deletes no other contact
 	inserted := false
-	err := b.locks.Do(ctx, bson.M{"_id": category}, "read", func(ctx context.Context, _ *doclock.Lease) error {
+	err := b.locks.Do(ctx, bson.M{"_id": category}, "read", func(ctx context.Context, _ doclock.Lease) error {
 		// The insert goes on if the lock is lost. It must have ended before it is undone.
 		_, err := b.contacts.InsertOne(context.WithoutCancel(ctx), bson.M{"_id": id, "name": name, "category": category})
 		inserted = err == nil
@@ -61,7 +61,7 @@ var ErrInUse = errors.New("a contact has this category")
 // DeleteCategory deletes the category if no contact has it. It holds "write",
 // so that nobody adds one after the check.
 func (b *Book) DeleteCategory(ctx context.Context, category bson.ObjectID) error {
-	return b.locks.Do(ctx, bson.M{"_id": category}, "write", func(ctx context.Context, lease *doclock.Lease) error {
+	return b.locks.Do(ctx, bson.M{"_id": category}, "write", func(ctx context.Context, lease doclock.Lease) error {
 		contacts, err := b.contacts.CountDocuments(ctx, bson.M{"category": category}) // give it an index
 		switch {
 		case err != nil:

@@ -146,7 +146,7 @@ func (a *application) call(b *Book) {
 
 // purge deletes a category with its contacts.
 func (b *Book) purge(ctx context.Context, category bson.ObjectID) error {
-	return b.locks.Do(ctx, doclock.ID(category), "write", func(ctx context.Context, lease *doclock.Lease) error {
+	return b.locks.Do(ctx, doclock.ID(category), "write", func(ctx context.Context, lease doclock.Lease) error {
 		if _, err := b.contacts.DeleteMany(ctx, bson.M{"category": category}); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package observe
+package lease
 
 import (
 	"bytes"
@@ -11,13 +11,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/doclock/doclock"
 )
 
 // told collects the events that a function is called with. In a bubble of
 // testing/synctest nothing is delivered at the same time as a test looks.
-type told []Event
+type told []doclock.Event
 
-func (t *told) hear(_ context.Context, e Event) { *t = append(*t, e) }
+func (t *told) hear(_ context.Context, e doclock.Event) { *t = append(*t, e) }
 
 func (t told) tags() (tags []string) {
 	for _, e := range t {
@@ -26,7 +28,9 @@ func (t told) tags() (tags []string) {
 	return tags
 }
 
-func numbered(kind Kind, n int) Event { return Event{Kind: kind, Tag: fmt.Sprint(n)} }
+func numbered(kind doclock.EventKind, n int) doclock.Event {
+	return doclock.Event{Kind: kind, Tag: fmt.Sprint(n)}
+}
 
 func wantTags(t *testing.T, who string, got told, want ...string) {
 	t.Helper()
@@ -40,14 +44,14 @@ func wantTags(t *testing.T, who string, got told, want ...string) {
 func TestEventsComeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
-		hear := func(who string) Func {
-			return func(_ context.Context, e Event) { calls = append(calls, who+e.Tag+e.Collection) }
+		hear := func(who string) any {
+			return func(_ context.Context, e doclock.Event) { calls = append(calls, who+e.Tag+e.Collection) }
 		}
-		o := New("!", []Func{hear("a"), hear("b")})
+		o := NewObserver("!", []any{hear("a"), hear("b")})
 		for range 2 { // again after it has come to rest
 			calls = nil
 			for n := range 3 {
-				o.Emit(t.Context(), numbered(Granted, n))
+				o.Emit(t.Context(), numbered(doclock.EventGranted, n))
 			}
 			synctest.Wait()
 			if want := []string{"a0!", "b0!", "a1!", "b1!", "a2!", "b2!"}; !slices.Equal(calls, want) {
@@ -65,47 +69,47 @@ func TestEventsComeInOrder(t *testing.T) {
 func TestEventsOfASlowObserver(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		waiting func(n int) Kind // of the events that wait
-		last    Kind             // of one more
-		want    string           // the first and the last of those that are delivered
+		waiting func(n int) doclock.EventKind // of the events that wait
+		last    doclock.EventKind             // of one more
+		want    string                        // the first and the last of those that are delivered
 	}{
-		{"the oldest renewal makes room", func(n int) Kind {
+		{"the oldest renewal makes room", func(n int) doclock.EventKind {
 			if n == 7 || n == 8 {
-				return Renewed
+				return doclock.EventRenewed
 			}
-			return Granted
-		}, Released, "0-1024 without 7"},
-		{"a renewal makes no room", func(int) Kind { return Granted }, Renewed, "0-1023 without nothing"},
-		{"the oldest makes room", func(int) Kind { return Granted }, Released, "0-1024 without 0"},
-		{"a loss stays", func(n int) Kind {
+			return doclock.EventGranted
+		}, doclock.EventReleased, "0-1024 without 7"},
+		{"a renewal makes no room", func(int) doclock.EventKind { return doclock.EventGranted }, doclock.EventRenewed, "0-1023 without nothing"},
+		{"the oldest makes room", func(int) doclock.EventKind { return doclock.EventGranted }, doclock.EventReleased, "0-1024 without 0"},
+		{"a loss stays", func(n int) doclock.EventKind {
 			if n < 3 {
-				return []Kind{Lost, OutcomeUnknown, Lost}[n]
+				return []doclock.EventKind{doclock.EventLost, doclock.EventOutcomeUnknown, doclock.EventLost}[n]
 			}
-			return Granted
-		}, Lost, "0-1024 without 3"},
-		{"the oldest loss makes room for a loss", func(int) Kind { return Lost }, Lost, "0-1024 without 0"},
-		{"a grant makes no room for a refusal", func(int) Kind { return Granted }, Refused, "0-1023 without nothing"},
-		{"a grant and an end stay", func(n int) Kind {
+			return doclock.EventGranted
+		}, doclock.EventLost, "0-1024 without 3"},
+		{"the oldest loss makes room for a loss", func(int) doclock.EventKind { return doclock.EventLost }, doclock.EventLost, "0-1024 without 0"},
+		{"a grant makes no room for a refusal", func(int) doclock.EventKind { return doclock.EventGranted }, doclock.EventRefused, "0-1023 without nothing"},
+		{"a grant and an end stay", func(n int) doclock.EventKind {
 			if n < 3 {
-				return []Kind{Granted, Released, Granted}[n]
+				return []doclock.EventKind{doclock.EventGranted, doclock.EventReleased, doclock.EventGranted}[n]
 			}
-			return Refused
-		}, HandedOver, "0-1024 without 3"},
+			return doclock.EventRefused
+		}, doclock.EventHandedOver, "0-1024 without 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stuck := make(chan struct{})
 				var all told
-				o := New("", []Func{func(ctx context.Context, e Event) {
+				o := NewObserver("", []any{func(ctx context.Context, e doclock.Event) {
 					<-stuck
 					all.hear(ctx, e)
 				}})
-				o.Emit(t.Context(), numbered(Waiting, -1))
+				o.Emit(t.Context(), numbered(doclock.EventWaiting, -1))
 				synctest.Wait() // it is being delivered
-				for n := range most {
+				for n := range mostEvents {
 					o.Emit(t.Context(), numbered(c.waiting(n), n))
 				}
-				o.Emit(t.Context(), numbered(c.last, most))
+				o.Emit(t.Context(), numbered(c.last, mostEvents))
 				close(stuck)
 				synctest.Wait()
 				var dropped []int
@@ -119,16 +123,16 @@ func TestEventsOfASlowObserver(t *testing.T) {
 				}
 				tags := all.tags()[1:]
 				without := "nothing"
-				for n := range most {
+				for n := range mostEvents {
 					if !slices.Contains(tags, fmt.Sprint(n)) {
 						without = fmt.Sprint(n)
 					}
 				}
 				last := tags[len(tags)-1]
-				if got := "0-" + last + " without " + without; got != c.want || len(tags) != most {
+				if got := "0-" + last + " without " + without; got != c.want || len(tags) != mostEvents {
 					t.Errorf("delivered %d: %s, want %s", len(tags), got, c.want)
 				}
-				o.Emit(t.Context(), numbered(Waiting, 9999))
+				o.Emit(t.Context(), numbered(doclock.EventWaiting, 9999))
 				synctest.Wait()
 				if e := all[len(all)-1]; e.Dropped != 0 {
 					t.Errorf("the next one has %d dropped", e.Dropped)
@@ -143,19 +147,19 @@ func TestWhatAnObserverHasMissedIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
 		var all told
-		o := New("", []Func{func(ctx context.Context, e Event) {
+		o := NewObserver("", []any{func(ctx context.Context, e doclock.Event) {
 			<-stuck
 			all.hear(ctx, e)
 		}})
-		kinds := []Kind{Granted, Refused, Renewed, Lost, Released, Renewed, OutcomeUnknown}
+		kinds := []doclock.EventKind{doclock.EventGranted, doclock.EventRefused, doclock.EventRenewed, doclock.EventLost, doclock.EventReleased, doclock.EventRenewed, doclock.EventOutcomeUnknown}
 		const emitted = 5000
 		losses := 0
 		for n := range emitted {
 			kind := kinds[n%len(kinds)]
-			if n%10 > 0 && (kind == Lost || kind == OutcomeUnknown) { // so few that all of them can stay
-				kind = Refused
+			if n%10 > 0 && (kind == doclock.EventLost || kind == doclock.EventOutcomeUnknown) { // so few that all of them can stay
+				kind = doclock.EventRefused
 			}
-			if kind == Lost || kind == OutcomeUnknown {
+			if kind == doclock.EventLost || kind == doclock.EventOutcomeUnknown {
 				losses++
 			}
 			o.Emit(t.Context(), numbered(kind, n))
@@ -165,15 +169,15 @@ func TestWhatAnObserverHasMissedIsCounted(t *testing.T) {
 		}
 		close(stuck)
 		synctest.Wait()
-		missed, got := 0, map[Kind]int{}
+		missed, got := 0, map[doclock.EventKind]int{}
 		for _, e := range all {
 			missed += e.Dropped
 			got[e.Kind]++
 		}
-		if len(all) != most+1 || missed != emitted-most-1 {
+		if len(all) != mostEvents+1 || missed != emitted-mostEvents-1 {
 			t.Errorf("of %d events %d were delivered, and %d counted as dropped", emitted, len(all), missed)
 		}
-		if got[Renewed] > 0 || got[Lost]+got[OutcomeUnknown] != losses {
+		if got[doclock.EventRenewed] > 0 || got[doclock.EventLost]+got[doclock.EventOutcomeUnknown] != losses {
 			t.Errorf("delivered are %v, and should be all %d losses and unknown outcomes, and no renewal", got, losses)
 		}
 	})
@@ -186,13 +190,13 @@ func TestAPanickingObserver(t *testing.T) {
 	defer log.SetOutput(os.Stderr)
 	synctest.Test(t, func(t *testing.T) {
 		var before, after told
-		o := New("", []Func{before.hear, func(_ context.Context, e Event) {
+		o := NewObserver("", []any{before.hear, func(_ context.Context, e doclock.Event) {
 			if e.Tag == "1" {
 				panic("the observer's own")
 			}
 		}, after.hear})
 		for n := range 3 {
-			o.Emit(t.Context(), numbered(Lost, n))
+			o.Emit(t.Context(), numbered(doclock.EventLost, n))
 		}
 		synctest.Wait()
 		wantTags(t, "the function before it", before, "0", "1", "2")
@@ -207,13 +211,13 @@ func TestAPanickingObserver(t *testing.T) {
 func TestAnObserverThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var before, after told
-		o := New("", []Func{before.hear, func(_ context.Context, e Event) {
+		o := NewObserver("", []any{before.hear, func(_ context.Context, e doclock.Event) {
 			if e.Tag == "1" {
 				runtime.Goexit()
 			}
 		}, after.hear})
 		for n := range 3 {
-			o.Emit(t.Context(), numbered(Lost, n))
+			o.Emit(t.Context(), numbered(doclock.EventLost, n))
 		}
 		synctest.Wait()
 		wantTags(t, "the function before it", before, "0", "1", "2")
@@ -226,10 +230,10 @@ func TestTheObserversContext(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
 		var got context.Context
-		o := New("", []Func{func(ctx context.Context, _ Event) { got = ctx }})
+		o := NewObserver("", []any{func(ctx context.Context, _ doclock.Event) { got = ctx }})
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
 		cancel()
-		o.Emit(ctx, Event{})
+		o.Emit(ctx, doclock.Event{})
 		synctest.Wait()
 		if got.Err() != nil || got.Value(key{}) != "trace" {
 			t.Errorf("error %v, value %v", got.Err(), got.Value(key{}))
@@ -238,13 +242,13 @@ func TestTheObserversContext(t *testing.T) {
 }
 
 // Without functions there is no Observer, and its methods cost nothing.
-func TestNoObserver(t *testing.T) {
-	o := New("", nil)
+func TestAnObserverOfNobody(t *testing.T) {
+	o := NewObserver("", nil)
 	if o != nil {
 		t.Fatal("there is an Observer")
 	}
 	ctx := t.Context()
-	if n := testing.AllocsPerRun(100, func() { o.Emit(ctx, Event{}) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { o.Emit(ctx, doclock.Event{}) }); n > 0 {
 		t.Errorf("it allocates %v times", n)
 	}
 }
