@@ -272,7 +272,7 @@ func TestDoAwaitsItsRelease(t *testing.T) {
 			virtually(t, name+", "+ends, func(p *place) {
 				l := p.plain(relations.Exclusive())
 				ctx, cancel := context.WithCancel(p.Context())
-				ok(p, do(ctx, l, func(context.Context, *doclock.Lease) error {
+				ok(p, do(ctx, l, func(context.Context, doclock.Lease) error {
 					p.mem.Delay(1, time.Minute, locktest.Releases)
 					time.AfterFunc(after, cancel)
 					time.Sleep(time.Second)
