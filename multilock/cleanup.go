@@ -2,8 +2,9 @@ package multilock
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 )
@@ -21,42 +24,61 @@ const (
 	mostCleanUps = 8   // commands at a time
 	mostIDs      = 500 // in one command
 	firstRest    = 50 * time.Millisecond
-	longestRest  = time.Second // of what is owed, until a command is answered
+	longestRest  = 700 * time.Millisecond // of what a document owes, until a command is answered; with the jitter a second
+	longLook     = 900 * time.Millisecond // for a server
 	longOverload = 10 * time.Second
 	longRefusal  = time.Minute
 )
 
-// cleanup removes in the background the entries of acquires without a lease. It
-// sends one command at a time for each document and tag, and a few at a time in
-// all. An entry that was seen is removed once. An attempt of unknown outcome may
-// be executed later. So its id is removed again and again, with pauses that
-// double, until its entry was found or would have expired, and once more when the
-// Locker is closed. Until a server answers, an entry stays owed for as long as it
-// may live, and rests with what else its group owes. While no server can be reached,
-// nothing is sent, and one timer looks for a server on behalf of all. While the server is overloaded, one command is sent for
-// all. The cleanup has no goroutine while nothing is due.
+// cleanup removes in the background the entries of acquires without a lease. It sends one
+// command at a time for each document and tag, and a few at a time in all. An entry that
+// was seen is removed once. An attempt of unknown outcome may be executed later: its id is
+// removed again and again, with pauses that double, until its entry was found or would
+// have expired, and once more when the Locker is closed. While no server can be reached,
+// or it is overloaded, one command is sent for all. There is no goroutine while nothing
+// is due.
 type cleanup struct {
 	locker *Locker
+	wake   chan struct{} // ends a rest of all
 
 	mu      sync.Mutex
-	groups  map[string]*group
-	ready   []*group
-	workers int
-	asleep  *time.Timer   // until a server can be reached; nil while one can
-	rest    time.Duration // the last sleep; 0 after an answer
+	debts   map[string]*debt
+	ready   []*debt
+	running int           // commands
+	rest    time.Duration // of all, before the one command; 0 while a server takes commands
 	closed  bool
 }
 
-// group is the leftovers of one document and tag.
-type group struct {
+// debt is what one document owes under one tag.
+type debt struct {
 	key   string
 	place engine.Filter // the document's pin, or what the attempts could find
 	tag   string
-	left  map[uuid.UUID]*leftover
-	timer *time.Timer
-	taken bool          // ready, or a worker's
+	ids   map[uuid.UUID]*leftover
+	taken bool        // ready, or its command is under way
+	timer *time.Timer // else, until due
+	due   time.Time
+	since time.Time     // when the last id came, or the last command had no answer
 	rest  time.Duration // the last one for want of an answer; 0 after an answer
-	until time.Time     // its end
+}
+
+// leftover is the id of an acquire that ended without a lease, and the entries
+// that the document may have by it.
+type leftover struct {
+	seen    bool      // an answer showed the entry
+	entries int       // how many copies may still appear: one if seen, and one for each attempt of unknown outcome
+	until   time.Time // when an entry that is not extended has expired
+	timeout time.Duration
+
+	answers  []func(error) // of who waits for a command
+	answerBy time.Time     // they wait no longer
+	proof    bool          // they go on by the answer
+	err      error         // of the last command
+	reported bool          // that it has failed
+}
+
+func newCleanup(l *Locker) *cleanup {
+	return &cleanup{locker: l, wake: make(chan struct{}, 1), debts: map[string]*debt{}}
 }
 
 // life is how long a request's entry lives if it is not extended.
@@ -65,135 +87,163 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 	return max(e.LeaseBy(r.Tag, r.Terms), r.Terms.Least, e.Wait(r.Tag)) + e.Tolerance
 }
 
-// add removes the entries of a request, whose last attempt was sent before the given
-// time. It calls the leftover's answers, in another goroutine, once a command was
-// answered, or with an error after the RetryLimit of any other command. The removal
-// goes on after that.
+// discard removes the entry of a request, if one was seen or may still be made. It calls
+// answer, in another goroutine, once a command was answered, or with an error after the
+// RetryLimit of any other command. The removal goes on after that. Without a pin the server
+// has to look through the collection.
+func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bool, answer func(error)) {
+	l, last := leftover{seen: seen, entries: late.n}, late.last
+	if seen {
+		l.entries++
+		last = time.Now()
+	}
+	if answer != nil {
+		l.answers, l.proof = []func(error){answer}, true
+	}
+	if l.entries > 0 {
+		c.add(engine.Filter{Pin: pin}, r, last, l)
+	} else if answer != nil {
+		answer(nil)
+	}
+}
+
+// release releases in the background a lease that no caller has got, of an acquire
+// with this request, so that it keeps nobody out any longer: one that is lost does not. An
+// observer gets ctx's values.
+func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
+	held.Unused()
+	c.locker.ops.Go(func() {
+		err := c.released(r, held, held.Unlock(attempt.Detached(ctx)))
+		if answer != nil {
+			answer(err)
+		}
+	})
+}
+
+// released takes over what a release in the background has not removed, and returns why: a
+// lost lease is gone.
+func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) error {
+	if err == nil || errors.Is(err, doclock.ErrLost) {
+		return nil
+	}
+	r.Tag, r.ID = held.Tag(), held.ID()
+	if panicked := engine.PanicIn(err); panicked != nil {
+		c.locker.emitFailed(held.DocumentID(), r.Tag, r.ID, panicked)
+	}
+	c.add(engine.Filter{Pin: held.Pin()}, r, time.Now(), leftover{seen: true, entries: 1})
+	return err
+}
+
+// add owes the entries of a request, whose last attempt was sent before the given time.
 func (c *cleanup) add(place engine.Filter, r engine.Request, last time.Time, l leftover) {
-	e := c.locker.engine
-	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))
-	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
-	now := time.Now()
-	l.due, l.rest, l.answerBy = now, firstRest, now.Add(bounds.RetryLimit)
+	bounds, now := c.locker.engine.Attempt(c.locker.engine.LeaseBy(r.Tag, r.Terms)), time.Now()
+	l.until, l.timeout, l.answerBy = last.Add(c.life(r)), bounds.Timeout, now.Add(bounds.RetryLimit)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := groupKey(place, r.Tag)
-	p := c.groups[key]
-	if p == nil {
-		p = &group{key: key, place: place, tag: r.Tag, left: map[uuid.UUID]*leftover{}}
-		c.groups[key] = p
-	}
-	if known := p.left[l.id]; known != nil {
-		l.seen, l.entries = l.seen || known.seen, l.entries+known.entries
+	d := c.debt(place, r.Tag)
+	if known := d.ids[r.ID]; known != nil {
+		l.seen, l.entries, l.proof, l.reported = l.seen || known.seen, l.entries+known.entries, l.proof || known.proof, known.reported
+		l.answers = append(known.answers, l.answers...)
 		if known.until.After(l.until) {
 			l.until = known.until
 		}
-		l.answers, l.reported, l.held = append(known.answers, l.answers...), known.reported, known.held
 	}
-	p.left[l.id] = &l
+	d.ids[r.ID], d.since = &l, now
 	switch {
 	case c.closed:
-		l.last = true // a command that is under way was sent before
 		c.hold(&l)
-	case p.rest > 0:
-		l.due = now.Add(min(p.until.Sub(now), longOverload))
-	}
-	if !p.taken {
-		c.schedule(p, now)
-	}
-}
-
-// groupKey is equal for equal documents and tags.
-func groupKey(place engine.Filter, tag string) string {
-	if place.Pin == nil {
-		return tag + "\x00" + place.Key()
-	}
-	return tag + "\x00" + waitqueue.Key(place.Pin)
-}
-
-// take gives a group to a worker.
-func (c *cleanup) take(p *group) {
-	if p.taken {
-		return
-	}
-	p.taken = true
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	c.ready = append(c.ready, p)
-	c.start(1)
-}
-
-// start starts up to n more workers, unless no server can be reached.
-func (c *cleanup) start(n int) {
-	for ; n > 0 && c.asleep == nil && c.workers < mostCleanUps; n-- {
-		c.workers++
-		c.locker.ops.Go(c.work)
+		c.take(d)
+	case d.taken:
+	case d.rest > 0:
+		d.pause(now, min(d.due.Sub(now), longOverload))
+	default:
+		c.take(d)
 	}
 }
 
-func (c *cleanup) work() {
-	for {
-		d := c.next()
-		if d == nil {
-			return
-		}
-		for _, call := range c.answered(d, c.send(d)) {
-			call()
-		}
-	}
-}
-
-// due is what one command removes.
-type due struct {
-	*group
-	ids     []uuid.UUID
-	timeout time.Duration
-	awaited bool // somebody waits for the answer, and goes on by it
-}
-
-// next is a group with what is due in it, or nil.
-func (c *cleanup) next() *due {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ready) == 0 || c.asleep != nil {
-		c.workers--
-		return nil
-	}
-	d := &due{group: c.ready[0]}
-	c.ready = slices.Delete(c.ready, 0, 1)
-	for id, l := range d.left {
-		if !l.due.After(time.Now()) && len(d.ids) < mostIDs {
-			l.last = false
-			d.awaited = d.awaited || len(l.answers) > 0
-			d.ids, d.timeout = append(d.ids, id), max(d.timeout, l.timeout)
-		}
+func (c *cleanup) debt(place engine.Filter, tag string) *debt {
+	key := tag + "\x00" + waitqueue.Key(place.Pin) + place.Key()
+	d := c.debts[key]
+	if d == nil {
+		d = &debt{key: key, place: place, tag: tag, ids: map[uuid.UUID]*leftover{}}
+		d.timer = time.AfterFunc(time.Hour, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.take(d)
+		})
+		c.debts[key] = d
 	}
 	return d
 }
 
-// sent is what a command was answered with.
-type sent struct {
-	found   []uuid.UUID
-	err     error // nil if it was answered
-	refused bool
-	away    bool // no server can be reached, or it has too much to do
-	trouble engine.Trouble
-	jitter  float64 // of the rest after it, from 0 to 1
+// take makes a debt ready for its next command.
+func (c *cleanup) take(d *debt) {
+	if d.taken {
+		return
+	}
+	d.taken = true
+	d.timer.Stop()
+	c.ready = append(c.ready, d)
+	c.start()
 }
 
-// send sends the command, if a server can be reached.
-func (c *cleanup) send(d *due) (s sent) {
-	if len(d.ids) == 0 {
-		return s
+// start starts what is ready. Close doesn't wait for these goroutines, but for the answers.
+func (c *cleanup) start() {
+	most := mostCleanUps
+	if c.rest > 0 {
+		most = 1
 	}
-	s.jitter = rand.Float64()
-	err := c.locker.engine.Unreachable()
-	if err == nil {
-		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
-			s.found, err = c.locker.engine.Remove(ctx, d.place, d.tag, d.ids)
-			if err == nil && d.awaited && len(s.found) == 0 {
-				err = c.locker.engine.NoneOf(ctx, d.place, d.tag, d.ids)
+	for ; c.running < most && len(c.ready) > 0; c.running++ {
+		go c.run(c.ready[0], c.rest)
+		c.ready = c.ready[1:]
+	}
+}
+
+func (c *cleanup) run(d *debt, rest time.Duration) {
+	if rest > 0 {
+		select {
+		case <-time.After(jittered(rest)):
+		case <-c.wake:
+		}
+	}
+	for _, call := range c.apply(d, c.send(d)) {
+		call()
+	}
+}
+
+// jittered is a rest of a client that has met a server in trouble together with others:
+// they don't ask together again.
+func jittered(rest time.Duration) time.Duration { return rest + rand.N(rest/2+1) }
+
+// sent is what the commands of one debt were answered with.
+type sent struct {
+	asked   map[uuid.UUID]int // the ids, and how many of each one's answers this is
+	found   []uuid.UUID
+	err     error // nil if all were answered
+	final   bool  // a repeat would fail as well
+	away    bool  // no server can be reached, or it has too much to do
+	trouble engine.Trouble
+}
+
+// send sends a command, once a server can be reached.
+func (c *cleanup) send(d *debt) sent {
+	s, timeout, proof := sent{asked: map[uuid.UUID]int{}}, time.Duration(0), false
+	c.mu.Lock()
+	for id, l := range d.ids {
+		s.asked[id], timeout, proof = len(l.answers), max(timeout, l.timeout), proof || l.proof
+	}
+	c.mu.Unlock()
+	_, err := attempt.Once(context.Background(), longLook, c.locker.engine.Reach)
+	s.away = err != nil
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(s.asked)), mostIDs) {
+		if err != nil {
+			break
+		}
+		_, err = attempt.Once(context.Background(), timeout, func(ctx context.Context) error {
+			found, err := c.locker.engine.Remove(ctx, d.place, d.tag, ids)
+			s.found = append(s.found, found...)
+			if err == nil && proof && len(found) == 0 {
+				err = c.locker.engine.NoneOf(ctx, d.place, d.tag, ids)
 			}
 			return err
 		})
@@ -202,131 +252,171 @@ func (c *cleanup) send(d *due) (s sent) {
 		return s
 	}
 	failure := engine.AsFailure(err)
-	s.err, s.refused, s.trouble = explain("release", err), failure.Refused(), failure.Trouble
+	s.err, s.trouble = explain("release", err), failure.Trouble
 	if !failure.Nothing {
 		s.err = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err)
 	}
-	s.away = s.trouble == engine.Overloaded || c.locker.engine.Unreachable() != nil
+	s.final = failure.Refused() || engine.PanicIn(err) != nil
+	s.away = s.away || s.trouble == engine.Overloaded
 	return s
 }
 
-// answered applies an answer to the leftovers that were due, and returns the calls to
-// make without the mutex.
-func (c *cleanup) answered(d *due, s sent) (calls []func()) {
+// apply applies an answer, and returns the calls to make without the mutex. If no server
+// takes commands, all that is ready has failed, too.
+func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	for _, id := range d.ids {
-		found := slices.Contains(s.found, id)
-		if d.place.Pin == nil && len(s.found) > 0 && !found { // it may be in another document: at once again
-			continue
-		}
-		calls = append(calls, c.settle(d.group, d.left[id], found, s, now)...)
+	all, now := []*debt{d}, time.Now()
+	switch {
+	case s.trouble == engine.Overloaded:
+		c.rest = min(max(2*c.rest, firstRest), longOverload)
+	case s.away:
+		c.rest = firstRest
+	default:
+		c.rest = 0
 	}
 	if s.away {
-		return append(calls, c.sleep(d.group, s, now)...)
+		all, c.ready = append(c.ready, d), nil
 	}
-	if len(d.ids) > 0 {
-		c.pause(d.group, s, now)
+	for _, d := range all {
+		calls = append(calls, c.settle(d, s, now)...)
+		switch {
+		case len(d.ids) == 0:
+			delete(c.debts, d.key)
+		case s.away:
+			c.ready = append(c.ready, d)
+		default:
+			d.schedule(s, now, c.closed)
+		}
 	}
-	c.schedule(d.group, now)
-	if s.err == nil && len(d.ids) > 0 && c.rest > 0 {
-		c.rest = 0
-		c.start(len(c.ready))
+	c.running--
+	c.start()
+	return calls
+}
+
+// settle applies an answer to the ids that it is for. An id that was found, or seen and then
+// not found, has one entry less. Without an answer it stays owed until its entry's life is over.
+func (c *cleanup) settle(d *debt, s sent, now time.Time) (calls []func()) {
+	for id, l := range d.ids {
+		n, asked := s.asked[id]
+		err, found := s.err, slices.Contains(s.found, id)
+		if !asked && !s.away || d.place.Pin == nil && len(s.found) > 0 && !found { // it may be in another document
+			continue
+		}
+		if found {
+			err = nil
+		}
+		if err == nil {
+			if found || l.seen {
+				l.entries--
+			}
+			l.seen = false
+			if pin := d.place.Pin; pin != nil {
+				calls = append(calls, func() {
+					c.locker.queues.Removed(waitqueue.Key(pin), id)
+					c.locker.idle.released()
+				})
+			}
+		}
+		l.err = err
+		over := l.entries <= 0 || !now.Before(l.until) || c.closed && err == nil && n == len(l.answers)
+		if err != nil && !l.reported && (over || s.final) {
+			l.reported = true
+			calls = append(calls, func() { c.locker.emitFailed(documentOf(d.place.Pin), d.tag, id, err) })
+		}
+		switch {
+		case over, !now.Before(l.answerBy), !asked && s.final:
+			n = len(l.answers)
+		case err != nil && !s.final:
+			continue
+		}
+		for _, answer := range l.answers[:n] {
+			calls = append(calls, func() { answer(err) })
+		}
+		l.answers, l.proof = l.answers[n:], l.proof && n < len(l.answers)
+		if over {
+			delete(d.ids, id)
+		}
 	}
 	return calls
 }
 
-// settle applies an answer to one leftover. Without an answer the leftover stays owed
-// until its entry's life is over.
-func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Time) (calls []func()) {
-	dead, panicked := !now.Before(l.until), engine.PanicIn(s.err) != nil
-	over := dead || c.closed && s.err == nil && !l.last // no other command follows
-	l.err = s.err
-	switch {
-	case s.err == nil:
-		l.count(found)
-		if pin := p.place.Pin; pin != nil {
-			calls = append(calls, func() {
-				c.locker.queues.Removed(waitqueue.Key(pin), l.id)
-				c.locker.idle.released()
-			})
-		}
-	case !l.reported && (over || s.refused || panicked):
-		l.reported = true
-		calls = append(calls, func() { c.locker.emitFailed(documentOf(p.place.Pin), p.tag, l.id, s.err) })
-	}
-	if over || s.err == nil || s.refused || panicked || !now.Before(l.answerBy) {
-		for _, answer := range l.answers {
-			calls = append(calls, func() { answer(s.err) })
-		}
-		l.answers = nil
-	}
-	if l.held && (over || l.entries <= 0 || (s.err == nil || s.refused) && !l.last || !now.Before(l.answerBy)) {
-		l.held = false
-		calls = append(calls, c.locker.ops.Leave)
-	}
-	if over || l.entries <= 0 {
-		delete(p.left, l.id)
-		return calls
-	}
-	if s.err == nil {
-		l.due, l.rest = now.Add(min(l.rest, l.until.Sub(now))), 2*l.rest
-	}
-	if l.last { // what was answered was sent before Close
-		l.due = now
-	}
-	return calls
-}
-
-// pause has all that the group owes rest together after a command that got no answer.
-func (c *cleanup) pause(p *group, s sent, now time.Time) {
-	if s.err == nil {
-		p.rest = 0
-		return
-	}
-	longest := longestRest
-	if s.refused || s.trouble == engine.WriteConflict && !c.closed {
+// schedule lets the debt rest. After an answer the next command comes when as much time
+// again has passed; at once, if somebody waits for it, or another document may have an
+// entry. After a failure all ids rest together.
+func (d *debt) schedule(s sent, now time.Time, closed bool) {
+	pause, longest := max(now.Sub(d.since), firstRest), longestRest
+	if s.final || s.trouble == engine.WriteConflict && !closed {
 		longest = longRefusal
 	}
-	p.rest = min(max(2*p.rest, firstRest), longest)
-	p.until = now.Add(s.pause(p.rest))
-	for _, l := range p.left {
-		if !l.last {
-			l.due = now.Add(max(l.due.Sub(now), min(p.until.Sub(now), l.until.Sub(now))))
+	switch {
+	case s.err != nil:
+		d.rest, d.since = min(max(2*d.rest, firstRest), longest), now
+		pause = jittered(d.rest)
+	case d.place.Pin == nil && len(s.found) > 0:
+		pause = 0
+	default:
+		d.rest = 0
+	}
+	for _, l := range d.ids {
+		if len(l.answers) > 0 && s.err == nil {
+			pause = 0
 		}
+		pause = min(pause, l.until.Sub(now))
+	}
+	d.taken = false
+	d.pause(now, pause)
+}
+
+func (d *debt) pause(now time.Time, pause time.Duration) {
+	d.due = now.Add(pause)
+	d.timer.Reset(pause)
+}
+
+// close removes all leftovers once more. None of them rests any more, and Close waits for
+// the answers.
+func (c *cleanup) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, d := range c.debts {
+		d.rest = 0
+		for _, l := range d.ids {
+			c.hold(l)
+		}
+		c.take(d)
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
 	}
 }
 
-// pause is a rest after the answer. Clients that have met a server in trouble together
-// don't ask together again.
-func (s sent) pause(rest time.Duration) time.Duration {
-	if s.trouble != engine.NoTrouble {
-		rest += time.Duration(float64(rest) * s.jitter / 2)
-	}
-	return rest
+// hold has Close wait for the leftover's answer, no longer than for that of any other
+// command, or for two attempts.
+func (c *cleanup) hold(l *leftover) {
+	c.locker.ops.Enter()
+	l.answers = append(l.answers, func(error) { c.locker.ops.Leave() })
+	bounds := c.locker.engine.Attempt(c.locker.engine.TTL)
+	l.answerBy = time.Now().Add(max(bounds.RetryLimit, 2*bounds.Timeout))
 }
 
-// schedule lets a group rest until something is due.
-func (c *cleanup) schedule(p *group, now time.Time) {
-	p.taken = false
-	if len(p.left) == 0 {
-		delete(c.groups, p.key)
-		return
-	}
-	rest := time.Duration(math.MaxInt64)
-	for _, l := range p.left {
-		rest = min(rest, l.due.Sub(now))
-	}
-	if rest <= 0 {
-		c.take(p)
-		return
-	}
-	p.timer = time.AfterFunc(rest, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.groups[p.key] == p {
-			c.take(p)
+// remains is the error of a Close that leaves entries of acquires without a lease. If Close
+// has waited for the answers, those that have none yet came later.
+func (c *cleanup) remains(waited bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	var errs []error
+	for _, d := range c.debts {
+		for id, l := range d.ids {
+			if waited && l.err == nil || !time.Now().Before(l.until) {
+				continue
+			}
+			names = append(names, fmt.Sprintf("%s until %s at the latest", nameOf(d.tag, id, documentOf(d.place.Pin)), l.until.UTC().Format(time.RFC3339)))
+			errs = append(errs, l.err)
 		}
-	})
+	}
+	err := leaves("may leave entries that nobody holds", names)
+	return oneline.Join(append([]error{err}, errs[:min(len(errs), mostNamed)]...)...)
 }

@@ -60,8 +60,8 @@ func (l *Locker) Leftovers() int {
 	l.cleanup.mu.Lock()
 	defer l.cleanup.mu.Unlock()
 	n := 0
-	for _, p := range l.cleanup.groups {
-		n += len(p.left)
+	for _, p := range l.cleanup.debts {
+		n += len(p.ids)
 	}
 	return n
 }

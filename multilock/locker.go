@@ -82,7 +82,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closed:  closed,
 		Leases:  l.leases,
 	})
-	l.cleanup = &cleanup{locker: l, groups: map[string]*group{}}
+	l.cleanup = newCleanup(l)
 	return l, nil
 }
 

@@ -14,18 +14,7 @@ import (
 // not, the next command first asks the driver for a server. So a command that
 // can't be sent is known not to have left.
 type contact struct {
-	known    atomic.Bool
-	answered atomic.Pointer[func()] // is called once, after the next answer; or nil
-}
-
-// WhenAnswered has f called after the next command that a server answers. There
-// is one f at a time.
-func (e *Engine) WhenAnswered(f func()) { e.contact.answered.Store(&f) }
-
-func (e *Engine) answered() {
-	if f := e.contact.answered.Load(); f != nil && e.contact.answered.CompareAndSwap(f, nil) {
-		(*f)()
-	}
+	known atomic.Bool
 }
 
 // failed classifies the error of a command, and updates contact by it.
@@ -46,14 +35,16 @@ func (e *Engine) failed(err error) error {
 // begin makes sure that a command can be sent, and reads the clocks before the
 // send. Every validity is counted from that reading (rule 4).
 func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
-	err = e.reach(ctx)
+	if err = e.Reach(ctx); err == nil {
+		err = BeginSending(ctx)
+	}
 	return e.Clocks(), err
 }
 
-// reach waits until the driver knows a server to send to. It returns a Failure
+// Reach waits until the driver knows a server to send to. It returns a Failure
 // if there is none when ctx ends, if the servers refuse the client's credentials,
 // or if the caller has revoked the command. It sends nothing.
-func (e *Engine) reach(ctx context.Context) error {
+func (e *Engine) Reach(ctx context.Context) error {
 	for pause := firstLook; !e.contact.known.Load(); pause = min(2*pause, longLook) {
 		err := e.unreachable()
 		if err == nil {
@@ -72,7 +63,7 @@ func (e *Engine) reach(ctx context.Context) error {
 			return err
 		}
 	}
-	return BeginSending(ctx)
+	return nil
 }
 
 // Pauses between two checks of the driver's servers.

@@ -157,7 +157,6 @@ func (e *Engine) run(ctx context.Context, command bson.Raw) (reply bson.Raw, err
 		return err
 	})
 	if err == nil {
-		e.answered()
 		return reply, nil
 	}
 	var some mongo.WriteException
