@@ -22,6 +22,8 @@ const (
 	MaxTTL            = 30 * 24 * time.Hour // of TTL and TagTTL, of HoldAtLeast and HoldAtMost
 	MaxClockTolerance = time.Hour
 	MaxAttemptTimeout = time.Minute
+	MinPollInterval   = 10 * time.Millisecond
+	MaxPollInterval   = time.Minute
 )
 
 // Option changes how a Locker works. multilock.New and writelock.New check it. A
@@ -103,6 +105,18 @@ func AttemptTimeout(d time.Duration) Option {
 	return engine.Option(func(c *engine.Config) error {
 		c.AttemptTimeout = d
 		return within("AttemptTimeout", d, time.Millisecond, MaxAttemptTimeout)
+	})
+}
+
+// PollInterval is the longest pause between two asks of an Acquire, a Do or a claim that
+// waits, give or take a half. The pauses begin with 2 ms, and grow with the time waited.
+// A release by the same Locker and the end of an entry's time wake waiters earlier. In a
+// document's queue those behind others ask less often. Default 1 s, from
+// [MinPollInterval] to [MaxPollInterval].
+func PollInterval(d time.Duration) Option {
+	return engine.Option(func(c *engine.Config) error {
+		c.PollInterval = d
+		return within("PollInterval", d, MinPollInterval, MaxPollInterval)
 	})
 }
 

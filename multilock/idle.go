@@ -13,7 +13,6 @@ import (
 // Bounds of the pauses of claims that nothing is free for.
 const (
 	shortestPoll = 4 * time.Millisecond
-	longestPoll  = time.Second
 	pollShare    = 8                      // of the time for which nothing has been free, a pause is this part
 	shortestStir = time.Millisecond       // from a poll to one that follows a release
 	longestStir  = 250 * time.Millisecond // if such polls find nothing
@@ -24,18 +23,20 @@ const (
 // filter, keys and tag the first one polls on behalf of all, and wakes as many as it has
 // found documents.
 type idle struct {
-	mu     sync.Mutex
-	queues map[string]*idleQueue
+	longest time.Duration // pause
+	mu      sync.Mutex
+	queues  map[string]*idleQueue
 }
 
 type idleQueue struct {
-	claims []*idler
-	since  time.Time     // nothing has been free since then
-	last   time.Time     // when the last poll began
-	next   time.Time     // when the next one begins
-	left   time.Time     // when this process last released an entry
-	stir   time.Duration // from a poll to one that follows a release
-	stirs  bool          // the next poll follows a release
+	claims  []*idler
+	longest time.Duration // pause
+	since   time.Time     // nothing has been free since then
+	last    time.Time     // when the last poll began
+	next    time.Time     // when the next one begins
+	left    time.Time     // when this process last released an entry
+	stir    time.Duration // from a poll to one that follows a release
+	stirs   bool          // the next poll follows a release
 }
 
 type idler struct {
@@ -76,7 +77,7 @@ func (i *idle) enter(key string) (*idleQueue, *idler) {
 	defer i.mu.Unlock()
 	q, now := i.queues[key], time.Now()
 	if q == nil {
-		q = &idleQueue{since: now, last: now, stir: shortestStir}
+		q = &idleQueue{longest: i.longest, since: now, last: now, stir: shortestStir}
 		q.schedule()
 		if i.queues == nil {
 			i.queues = map[string]*idleQueue{}
@@ -162,7 +163,7 @@ func (i *idle) polled(q *idleQueue, found int) {
 
 // schedule chooses the next poll.
 func (q *idleQueue) schedule() {
-	pause := min(max(time.Since(q.since)/pollShare, shortestPoll), longestPoll)
+	pause := min(max(time.Since(q.since)/pollShare, shortestPoll), q.longest)
 	q.next, q.stirs = time.Now().Add(pause/2+rand.N(pause)), false
 }
 

@@ -72,11 +72,12 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	closed := fmt.Errorf("%w: that of %s", doclock.ErrClosed, e.Namespace())
 	l := &Locker{
 		engine: e, closed: closed, inflight: newInflight(closed), repeats: make(chan struct{}, 1),
-		functions: functions{all: map[*function]struct{}{}}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
+		functions: functions{all: map[*function]struct{}{}}, idle: idle{longest: e.Poll()}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
 	}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
+		Longest: e.Poll(),
 		Now:     func() time.Duration { return e.Clocks().Mono },
 		Closing: l.ops.Closing(),
 		Closed:  closed,

@@ -1,8 +1,10 @@
 package multilock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,35 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 				if events != c.events {
 					p.Errorf("%d events: %+v", events, h.all)
 				}
+			})
+		}
+	}
+}
+
+// A waiter asks as often as PollInterval says, once it has waited for long, and so does a claim.
+func TestPollInterval(t *testing.T) {
+	for _, longest := range []time.Duration{20 * time.Millisecond, 0, 20 * time.Second} {
+		for name, opts := range map[string][]doclock.AcquireOption{"an acquire": nil, "a claim": {doclock.SkipLocked()}} {
+			virtually(t, fmt.Sprint(name, ", ", longest), func(p *place) {
+				coll, w := p.watched()
+				var asks []doclock.Option
+				if longest > 0 {
+					asks = append(asks, doclock.PollInterval(longest))
+				}
+				l := p.locker(coll, relations.Exclusive(), asks...)
+				held := p.try(p.locker(p.coll, relations.Exclusive(), doclock.TTL(doclock.MaxTTL)), "write")
+				ctx := p.within(10 * time.Minute)
+				done := make(chan error)
+				go func() { done <- errOf(l.Acquire(ctx, flowers, "write", opts...)) }()
+				time.Sleep(5 * time.Minute)
+				w.Take()
+				time.Sleep(4 * time.Minute)
+				pause := 4 * time.Minute / time.Duration(w.Count())
+				if want := cmp.Or(longest, time.Second); pause < want/2 || pause > want*3/2 {
+					p.Errorf("it asks every %v, and should every %v", pause, want)
+				}
+				p.want(<-done, context.DeadlineExceeded)
+				p.release(held)
 			})
 		}
 	}

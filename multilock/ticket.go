@@ -198,7 +198,7 @@ func (t *Ticket) pause(conflict error) time.Duration {
 			}
 		}
 	}
-	return min(waitqueue.Pause(waited, waited, free, ahead), t.entry.keeps())
+	return min(waitqueue.Pause(t.entry.locker.engine.Poll(), waited, waited, free, ahead), t.entry.keeps())
 }
 
 // conflict is the last one that the ticket met.

@@ -16,6 +16,7 @@ type Config struct {
 	Tolerance      time.Duration            // added to what the server stores
 	AttemptTimeout time.Duration            // of one attempt; 0 means min(TTL/3, DefaultAttemptTimeout)
 	RetryLimit     time.Duration            // of failures that pass; 0 means DefaultRetryLimit
+	PollInterval   time.Duration            // the longest pause between two asks of a waiter; 0 means DefaultPollInterval
 	Field          string
 	ShardKey       []string
 	Upsert         bool
@@ -61,6 +62,7 @@ const (
 	DefaultTolerance      = 500 * time.Millisecond
 	DefaultField          = "lock"
 	DefaultWaitTTL        = 5 * time.Second
+	DefaultPollInterval   = time.Second
 	DefaultRetryLimit     = 30 * time.Second // the driver's own
 	DefaultAttemptTimeout = 10 * time.Second
 )
@@ -81,6 +83,9 @@ func (c *Config) Wait(tag string) time.Duration {
 	}
 	return min(c.Lease(tag), DefaultWaitTTL)
 }
+
+// Poll returns the longest pause between two asks of a waiter.
+func (c *Config) Poll() time.Duration { return cmp.Or(c.PollInterval, DefaultPollInterval) }
 
 // Attempts bounds the attempts at one command.
 type Attempts struct {

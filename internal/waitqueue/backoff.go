@@ -10,7 +10,6 @@ import (
 // Bounds of the pause between two polls.
 const (
 	shortestPause     = 2 * time.Millisecond
-	longestPause      = time.Second
 	unchangedPerPause = 8  // the pause is this fraction of the time for which nothing has changed,
 	waitedPerPause    = 64 // and at least this one of the time waited
 )
@@ -24,10 +23,10 @@ const (
 // were refused together don't ask together again. It never goes past the moment
 // when the lock becomes free by itself.
 //
-// ahead is the number of entries before the waiter's in the document queue: only
+// longest bounds it, before the jitter. ahead is the number of entries before the waiter's in the document queue: only
 // waiters near its head ask often.
-func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
-	d := min(max(unchanged/unchangedPerPause, waited/waitedPerPause, shortestPause), longestPause)
+func Pause(longest, waited, unchanged, free time.Duration, ahead int) time.Duration {
+	d := min(max(unchanged/unchangedPerPause, waited/waitedPerPause, shortestPause), longest)
 	d = (d/2 + rand.N(d)) * time.Duration(1+ahead)
 	if free > 0 && free < d {
 		return free + rand.N(shortestPause)
@@ -35,10 +34,10 @@ func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
 	return d
 }
 
-// rest is how long a refused waiter does not ask again, unless an entry has left
+// restAfter is how long a refused waiter does not ask again, unless an entry has left
 // since. No pause is shorter. It grows while nothing changes, as the pauses do.
-func rest(unchanged time.Duration) time.Duration {
-	return min(max(unchanged/unchangedPerPause, shortestPause), longestPause) / 2
+func (d *queue) restAfter(unchanged time.Duration) time.Duration {
+	return min(max(unchanged/unchangedPerPause, shortestPause), d.longest) / 2
 }
 
 // unrested is the remaining part of a waiter's rest after it was refused.
@@ -89,7 +88,7 @@ func (d *queue) pause(w *Waiter) time.Duration {
 func (d *queue) interval(w *Waiter, asked time.Duration, img, ours *engine.Image) time.Duration {
 	waited, unchanged := d.times(w)
 	if img == nil {
-		return Pause(waited, unchanged, 0, 0)
+		return Pause(d.longest, waited, unchanged, 0, 0)
 	}
 	if blocking, free := d.inTheWay(w, ours); len(blocking) > 0 && !w.Nested {
 		return asked + free
@@ -104,7 +103,7 @@ func (d *queue) interval(w *Waiter, asked time.Duration, img, ours *engine.Image
 			ahead++
 		}
 	}
-	return Pause(waited, unchanged, free, ahead)
+	return Pause(d.longest, waited, unchanged, free, ahead)
 }
 
 // times are how long a waiter has waited, and for how long nothing has changed.

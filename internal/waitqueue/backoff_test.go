@@ -20,7 +20,7 @@ func TestPauseKeepsItsBounds(t *testing.T) {
 		if rapid.Bool().Draw(t, "soon") {
 			free /= 100
 		}
-		d := Pause(waited, waited, free, 0)
+		d := Pause(engine.DefaultPollInterval, waited, waited, free, 0)
 		fraction := min(max(waited/8, 2*time.Millisecond), time.Second)
 		switch {
 		case d < 0:
@@ -41,7 +41,7 @@ func TestPauseGrowsWithTheWait(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		waited := time.Duration(rapid.Int64Range(int64(16*time.Millisecond), int64(800*time.Millisecond)).Draw(t, "waited"))
-		if now, later := Pause(waited, waited, 0, 0), Pause(10*waited, 10*waited, 0, 0); later <= now {
+		if now, later := Pause(engine.DefaultPollInterval, waited, waited, 0, 0), Pause(engine.DefaultPollInterval, 10*waited, 10*waited, 0, 0); later <= now {
 			t.Fatalf("after %v it is %v, after %v only %v", waited, now, 10*waited, later)
 		}
 	})
@@ -57,7 +57,7 @@ func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
 		renewed := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(10*time.Second)).Draw(t, "the holder's time"))
 		polls := 0
 		for waited := time.Duration(0); waited < wait; polls++ {
-			d := Pause(waited, waited, renewed, 0)
+			d := Pause(engine.DefaultPollInterval, waited, waited, renewed, 0)
 			if added := d - 3*time.Millisecond; added > waited*3/16 {
 				t.Fatalf("after %v it adds %v", waited, d)
 			}
@@ -76,7 +76,7 @@ func TestPauseJitters(t *testing.T) {
 	for _, free := range []time.Duration{0, 10 * time.Millisecond} {
 		shortest, longest := time.Hour, time.Duration(0)
 		for range 200 {
-			d := Pause(time.Second, time.Second, free, 0)
+			d := Pause(engine.DefaultPollInterval, time.Second, time.Second, free, 0)
 			shortest, longest = min(shortest, d), max(longest, d)
 		}
 		if spread := longest - shortest; spread < time.Millisecond || free == 0 && spread < 60*time.Millisecond {
@@ -90,11 +90,11 @@ func TestPauseJitters(t *testing.T) {
 func TestPauseGrowsWithThoseAhead(t *testing.T) {
 	const ahead = 9
 	for range 1000 {
-		near, far := Pause(time.Second, time.Second, 0, 0), Pause(time.Second, time.Second, 0, ahead)
+		near, far := Pause(engine.DefaultPollInterval, time.Second, time.Second, 0, 0), Pause(engine.DefaultPollInterval, time.Second, time.Second, 0, ahead)
 		if 3*far < (1+ahead)*near {
 			t.Fatalf("%v with nobody ahead, %v with %d", near, far, ahead)
 		}
-		if d := Pause(time.Second, time.Second, 50*time.Millisecond, ahead); d > 50*time.Millisecond+shortestPause {
+		if d := Pause(engine.DefaultPollInterval, time.Second, time.Second, 50*time.Millisecond, ahead); d > 50*time.Millisecond+shortestPause {
 			t.Fatalf("%v, though the lock becomes free before", d)
 		}
 	}
@@ -107,7 +107,7 @@ func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 	t.Parallel()
 	h := newHand()
 	now := time.UnixMilli(1_000_000)
-	d := newQueue(relations.Fair(), h.now, new(int), noLeases{}, "one")
+	d := newQueue(relations.Fair(), engine.DefaultPollInterval, h.now, new(int), noLeases{}, "one")
 	d.view.update(image(1, now, heldBy("write", 1, now.Add(time.Hour))), 0)
 	place := Place{Seq: 2, Confirm: time.Hour}
 	for _, c := range []struct {
@@ -117,8 +117,8 @@ func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 		least, longest time.Duration
 	}{
 		{"a place, and the queue moves", place, 0, shortestPause / 2, 5 * shortestPause},
-		{"a place, and nothing moves", place, time.Hour, longestPause / 2, longestPause * 3 / 2},
-		{"no place, and the lock goes round", Place{}, 0, longestPause / 2, longestPause * 3 / 2},
+		{"a place, and nothing moves", place, time.Hour, engine.DefaultPollInterval / 2, engine.DefaultPollInterval * 3 / 2},
+		{"no place, and the lock goes round", Place{}, 0, engine.DefaultPollInterval / 2, engine.DefaultPollInterval * 3 / 2},
 	} {
 		w := &Waiter{Request: request("write", h), queue: d, place: c.place, asked: h.now()}
 		d.poller, d.view.changed = w, h.now()-c.unchanged

@@ -17,6 +17,7 @@ type queue struct {
 	document  string // its key
 	rules     relations.Rules
 	clock     func() time.Duration
+	longest   time.Duration // pause
 	visits    *int
 	leases    Leases
 	tags      map[string]*tagQueue // those with waiters
@@ -36,9 +37,9 @@ type tagQueue struct {
 	busy      int // asking, or promised the lock
 }
 
-func newQueue(rules relations.Rules, clock func() time.Duration, visits *int, leases Leases, document string) *queue {
+func newQueue(rules relations.Rules, longest time.Duration, clock func() time.Duration, visits *int, leases Leases, document string) *queue {
 	return &queue{
-		document: document, rules: rules, clock: clock, visits: visits, leases: leases,
+		document: document, rules: rules, longest: longest, clock: clock, visits: visits, leases: leases,
 		tags:   map[string]*tagQueue{},
 		view:   view{clock: clock, leases: leases},
 		run:    localRun{clock: clock, most: firstRun},
@@ -243,7 +244,7 @@ func (d *queue) refused(w *Waiter, img *engine.Image) {
 		w.news = d.view.news
 	}
 	_, unchanged := d.times(w)
-	w.rest = rest(unchanged)
+	w.rest = d.restAfter(unchanged)
 	if w.place.taken() {
 		w.rest = min(w.rest, w.place.Confirm)
 	}

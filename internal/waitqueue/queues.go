@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -28,6 +29,7 @@ type Queues struct {
 // Config is what the queues need.
 type Config struct {
 	Rules   relations.Rules
+	Longest time.Duration        // pause between two asks; 0 means that of package engine
 	Now     func() time.Duration // a clock that is never set back; pauses are timed by the real one
 	Closing <-chan struct{}      // is closed when all waits must end
 	Closed  error                // the error of all waits then
@@ -46,6 +48,7 @@ type Leases interface {
 
 // New makes queues without waiters.
 func New(c Config) *Queues {
+	c.Longest = cmp.Or(c.Longest, engine.DefaultPollInterval)
 	return &Queues{Config: c, queues: map[string]*queue{}, promised: map[uuid.UUID]*Waiter{}}
 }
 
@@ -250,7 +253,7 @@ func (q *Queues) queue(document string) *queue {
 	d := q.queues[document]
 	if d == nil {
 		q.sweep()
-		d = newQueue(q.Rules, q.Now, &q.visits, q.Leases, document)
+		d = newQueue(q.Rules, q.Longest, q.Now, &q.visits, q.Leases, document)
 		q.queues[document] = d
 	}
 	return d

@@ -40,7 +40,7 @@ func TestWhoWasRefusedRests(t *testing.T) {
 				}
 				w.queue.view.changed = 0 // nothing has, for long
 				settled(q, w, answer)
-				if may, pause := may(q, w); may || pause < longestPause/2 {
+				if may, pause := may(q, w); may || pause < engine.DefaultPollInterval/2 {
 					t.Fatalf("refused, it may ask again: %v, after %v", may, pause)
 				}
 				other := q.Enter(keyOfOne, request("write", h), Known{}) // has the queue judged
@@ -90,7 +90,7 @@ func TestAWaiterThatIsNotThePollerRestsToo(t *testing.T) {
 		if reader.state != asleep {
 			t.Fatal("refused, it asks again")
 		}
-		if _, pause := may(q, w); pause <= 0 || pause > 2*longestPause {
+		if _, pause := may(q, w); pause <= 0 || pause > 2*engine.DefaultPollInterval {
 			t.Errorf("the poller sleeps for %v", pause)
 		}
 		q.Removed(keyOfOne, uuid.New())
@@ -189,7 +189,7 @@ func TestADetachIsNoRelease(t *testing.T) {
 		w, holder := q.Enter(keyOfOne, request("write", h), Known{}), heldBy("write", 7, now.Add(time.Hour))
 		settled(q, w, image(7, now, holder))
 		c.ends(q, engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: holder.ID}})
-		if may, pause := may(q, w); may != c.asks || !may && (pause <= 0 || pause > longestPause*2) {
+		if may, pause := may(q, w); may != c.asks || !may && (pause <= 0 || pause > engine.DefaultPollInterval*2) {
 			t.Errorf("%s: it may ask: %v, after %v", name, may, pause)
 		}
 	}

@@ -304,6 +304,9 @@ func (s *run) options(p *program, g *group) []doclock.Option {
 	if p.upsert {
 		opts = append(opts, doclock.Upsert())
 	}
+	if p.number%3 == 1 {
+		opts = append(opts, doclock.PollInterval(doclock.MinPollInterval))
+	}
 	if slices.Contains(g.tags, p.shared) {
 		opts = append(opts, doclock.ShareInProcess(p.shared))
 	}
