@@ -3,7 +3,9 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +14,11 @@ import (
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	driver "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 type locker = *multilock.Locker
@@ -302,6 +308,117 @@ func TestErrClosedNamesItsCollection(t *testing.T) {
 		named("the cause", cause)
 		for name, ask := range asks {
 			named(name, errOf(ask(l, p.Context(), flowers, "write")))
+		}
+	})
+}
+
+// Close tries for half a minute, and says what it leaves, as often as it is called. The
+// clean-up goes on. Close comes during a command of the clean-up, or while the clean-up
+// rests.
+func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rests, away time.Duration
+		leaves      bool
+	}{{0, 5 * time.Second, false}, {0, time.Hour, true}, {time.Minute, 5 * time.Second, false}, {time.Minute, time.Hour, true}} {
+		t.Run(fmt.Sprint(c.rests, c.away), func(t *testing.T) {
+			outage(t, func(o *pair) {
+				l, err := multilock.New(o.coll, relations.Fair())
+				must(o, err)
+				o.mem.Fail(1<<30, mongo.CommandError{Code: 91}, locktest.CleanUps)
+				for id := range 20 {
+					o.lose(l, 10+id, doclock.TTL(24*time.Hour))
+				}
+				o.mem.Down(errAway)
+				time.Sleep(c.rests)
+				time.AfterFunc(c.away, func() {
+					o.mem.Fail(0, mongo.CommandError{}) // until then a clean-up on its way is refused
+					o.mem.Up()
+				})
+				begun := time.Now()
+				err = l.Close(o.Context())
+				if took := time.Since(begun); took > 31*time.Second {
+					o.Errorf("it took %v", took)
+				}
+				if (err != nil) != c.leaves {
+					o.Errorf("Close: %v", err)
+				}
+				if c.leaves {
+					fault{errAway, []string{"doclock: Close may leave", `of "write" in document `, "and 17 more"}}.check(o, "Close", err)
+				}
+				if n := l.Leftovers(); (n > 0) != c.leaves {
+					o.Errorf("%d are owed", n)
+				}
+				again := make(chan error)
+				go func() { again <- l.Close(o.Context()) }()
+				o.mem.Up()
+				o.want(<-again)
+				_, err = o.there.TryAcquire(o.Context(), doclock.ID(10), "write")
+				o.want(err)
+			})
+		})
+	}
+}
+
+// While Close waits, the same id may come to be owed in a second way. Close doesn't wait
+// twice, and has a command sent that meets the second entry too.
+func TestCloseWaitsOnceForWhatTwoWaysOwe(t *testing.T) {
+	t.Parallel()
+	for _, executed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a command is executed between the two: %v", executed), func(t *testing.T) {
+			outage(t, func(o *pair) {
+				again, once := func() {}, sync.Once{}
+				monitor := &driver.CommandMonitor{Succeeded: func(context.Context, *driver.CommandSucceededEvent) { once.Do(again) }}
+				l := o.locker(o.Through(options.Client().SetMonitor(monitor)), relations.Fair())
+				id := o.try(o.there, "write").ID()
+				document, err := o.coll.FindOne(o.Context(), flowers).Raw()
+				must(o, err)
+				o.erase("write")
+				owe, err := l.Owing(id)
+				must(o, err)
+				second := func() {
+					o.Change(bson.M{"$set": bson.M{"lock": document.Lookup("lock")}})
+					owe(time.Now())
+				}
+				if executed {
+					again = second
+					o.mem.Delay(1, time.Second, locktest.CleanUps) // Close has begun by then
+				} else {
+					o.mem.Down(errAway)
+					time.AfterFunc(time.Second, func() {
+						o.mem.Up()
+						second()
+					})
+				}
+				owe(time.Now())
+				closed := make(chan error, 1)
+				go func() { closed <- l.Close(o.Context()) }()
+				select {
+				case err := <-closed:
+					ok(o, err)
+				case <-time.After(time.Hour):
+					o.Fatal("Close waits for what nobody does")
+				}
+				o.wantEntries()
+			})
+		})
+	}
+}
+
+// Close asks again soon, however long what is owed has rested in trouble.
+func TestCloseDoesNotRestAsLongAsTheTroubleLasted(t *testing.T) {
+	t.Parallel()
+	outage(t, func(o *pair) {
+		l, err := multilock.New(o.coll, relations.Fair())
+		must(o, err)
+		o.mem.Fail(1<<30, conflicting, locktest.CleanUps)
+		must(o, l.Owe(uuid.New(), time.Now().Add(time.Hour)))
+		time.Sleep(10 * time.Minute)
+		time.AfterFunc(5*time.Second, func() { o.mem.Fail(0, conflicting) })
+		begun := time.Now()
+		must(o, l.Close(o.Context()))
+		if took := time.Since(begun); took > 7*time.Second {
+			o.Errorf("it took %v", took)
 		}
 	})
 }

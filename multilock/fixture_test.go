@@ -2,7 +2,13 @@ package multilock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -242,4 +248,390 @@ func waitTTL(d time.Duration) doclock.Option {
 		c.WaitTTL = d
 		return nil
 	})
+}
+
+// What a test calls, and what it demands of the answer.
+
+// got is the lease of a call that must return one.
+func (p *place) got(lease doclock.Lease, err error) doclock.Lease {
+	p.Helper()
+	must(p, err)
+	return lease
+}
+
+// try demands to be granted at once.
+func (p *place) try(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) doclock.Lease {
+	p.Helper()
+	lease, err := l.TryAcquire(p.bounded(), flowers, tag, opts...)
+	if err != nil {
+		p.Fatalf("TryAcquire %q: %v", tag, err)
+	}
+	return lease
+}
+
+// acquire demands to be granted, however long that takes.
+func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) doclock.Lease {
+	p.Helper()
+	return p.got(l.Acquire(p.bounded(), flowers, tag, opts...))
+}
+
+func (p *place) enqueue(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *multilock.Ticket {
+	p.Helper()
+	ticket, err := l.Enqueue(p.bounded(), flowers, tag, opts...)
+	if err != nil {
+		p.Fatalf("Enqueue %q: %v", tag, err)
+	}
+	return ticket
+}
+
+func (p *place) release(lease doclock.Lease) {
+	p.Helper()
+	if err := lease.Release(p.bounded()); err != nil {
+		p.Fatalf("Release: %v", err)
+	}
+}
+
+// want fails unless err is all of targets. An acquire's error is never of
+// unknown outcome, and is a single line.
+func (p *place) want(err error, targets ...error) {
+	p.Helper()
+	if errors.Is(err, doclock.ErrNotAcquired) && (errors.Is(err, doclock.ErrOutcomeUnknown) || strings.Contains(err.Error(), "\n")) {
+		p.Errorf("an acquire ended with %q", err)
+	}
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			p.Errorf("got error %v, want one that is %q", err, target)
+		}
+	}
+}
+
+func (p *place) wantNot(err, target error) {
+	p.Helper()
+	if errors.Is(err, target) {
+		p.Errorf("got error %v, which must not be %q", err, target)
+	}
+}
+
+// conflict demands a conflict.
+func (p *place) conflict(err error) *doclock.ConflictError {
+	p.Helper()
+	var c *doclock.ConflictError
+	if !errors.As(err, &c) {
+		p.Fatalf("got error %v, want a conflict", err)
+	}
+	return c
+}
+
+// eventually waits for a condition.
+func (p *place) eventually(what string, holds func() bool) {
+	p.Helper()
+	fixture.Eventually(p, what, holds)
+}
+
+// bounded is a context for what should not take long.
+func (p *place) bounded() context.Context { return fixture.Bounded(p) }
+
+// asks are the ways to ask, and to have what is granted at once.
+var asks = map[string]func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error){
+	"TryAcquire": (*multilock.Locker).TryAcquire,
+	"Acquire":    (*multilock.Locker).Acquire,
+	"Enqueue": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
+		ticket, err := l.Enqueue(ctx, filter, tag, opts...)
+		if ticket == nil {
+			return nil, err
+		}
+		return ticket.Confirm(ctx)
+	},
+	"Do": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
+		return nil, l.Do(ctx, filter, tag, func(context.Context, doclock.Lease) error { return nil }, opts...)
+	},
+}
+
+// pending is a call in another goroutine.
+type pending[T any] struct {
+	testing.TB
+	done  chan struct{}
+	value T
+	err   error
+}
+
+func begin[T any](t testing.TB, call func() (T, error)) *pending[T] {
+	c := &pending[T]{TB: t, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.value, c.err = call()
+	}()
+	return c
+}
+
+// wait waits for the call's end.
+func (c *pending[T]) wait() (T, error) {
+	c.Helper()
+	wait(c, c.done)
+	return c.value, c.err
+}
+
+func wait(t testing.TB, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("it took too long")
+	}
+}
+
+// acquire calls Acquire in another goroutine.
+func acquire(t testing.TB, ctx context.Context, l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *pending[doclock.Lease] {
+	return begin(t, func() (doclock.Lease, error) { return l.Acquire(ctx, flowers, tag, opts...) })
+}
+
+// granted demands that a call returns a lease.
+func (p *place) granted(call *pending[doclock.Lease]) doclock.Lease {
+	p.Helper()
+	return p.got(call.wait())
+}
+
+// waiting waits until a tag has a waiting entry in the document.
+func (p *place) waiting(tag string) (id string) {
+	p.Helper()
+	p.eventually("an entry waits", func() bool {
+		for _, e := range p.entries(tag) {
+			if !e.held() {
+				id = string(e.ID.Data)
+				return true
+			}
+		}
+		return false
+	})
+	return id
+}
+
+// queued waits until n acquires wait in the document's wait queue.
+func (p *place) queued(l *multilock.Locker, n int) {
+	p.Helper()
+	p.eventually("they wait", func() bool { return l.Waiters(1) == n })
+}
+
+// sends runs a call that must send n commands. Where the server has members, the proof of a negative answer follows them.
+func (p *place) sends(w *fixture.Commands, n int, name string, call func() error, is ...error) {
+	p.Helper()
+	w.Take()
+	err := call()
+	sent, more := w.All(), 0
+	if n > 0 && (errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrNotFound)) && mongotest.HasMembers(p) {
+		more = 1
+	}
+	if len(sent) != n+more || slices.ContainsFunc(sent[:n], func(c bson.Raw) bool { return fixture.Name(c) != "findAndModify" }) || more > 0 && !fixture.IsProof(sent[n]) {
+		p.Errorf("%s sent %v; want %d", name, sent, n+more)
+	}
+	if len(is) == 0 && err != nil {
+		p.Errorf("%s: %v", name, err)
+	}
+	p.want(err, is...)
+}
+
+// giveUp calls in a context that ends as the fault delays the command's reply. The
+// caller has its answer at once, and the command goes on in the background.
+func (p *place) giveUp(net *faultnet.Net, call func(context.Context) error, is ...error) *faultnet.Fault {
+	p.Helper()
+	slow := net.Arm(faultnet.DelayReply, "findAndModify")
+	ctx, cancel := context.WithCancel(p.Context())
+	calling := begin(p, func() (struct{}, error) { return struct{}{}, call(ctx) })
+	wait(p, slow.Fired())
+	cancel()
+	p.want(errOf(calling.wait()), append(is, context.Canceled)...)
+	return slow
+}
+
+// pair is two programs with locks in the same documents: here meets the faults, and there
+// what it leaves.
+type pair struct {
+	*place
+	here, there *multilock.Locker
+	heard       *heard            // by here's observer
+	net         *faultnet.Net     // here's; or nil
+	watch       *fixture.Commands // that here sends; or nil
+}
+
+// outage runs a test of two programs whose server may be away, in virtual time.
+func outage(t *testing.T, test func(o *pair)) {
+	t.Helper()
+	inBubble(t, func(p *place) {
+		heard, hear := p.heard()
+		test(&pair{place: p, heard: heard, here: p.plain(relations.Fair(), hear), there: p.plain(relations.Fair())})
+		p.mem.Up()
+	})
+}
+
+// lately runs a test of two programs in whose network a request may be late. No entry
+// expires while it runs.
+func lately(t *testing.T, rules relations.Rules, test func(l *pair), opts ...doclock.Option) {
+	t.Helper()
+	inBubble(t, func(p *place) {
+		heard, hear := p.heard()
+		l := &pair{place: p, net: faultnet.New(), watch: &fixture.Commands{}, heard: heard}
+		coll := p.Through(options.Client().SetDialer(l.net).SetRetryWrites(false).SetMonitor(l.watch.Monitor()))
+		l.here = p.locker(coll, rules, append([]doclock.Option{doclock.TTL(time.Hour), hear}, opts...)...)
+		l.there = p.locker(p.coll, rules, doclock.TTL(time.Hour))
+		test(l)
+	})
+}
+
+// onCluster runs a test on a replica set, in virtual time. The test's own hand has a
+// client that no fault cuts off.
+func onCluster(t *testing.T, test func(r *place)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.New(t, locktest.ReplicaSet())
+		hand := c.Connect().Database("test").Collection("documents")
+		p := &place{Document: &fixture.Document{TB: t, Hand: hand, ID: int32(1)}, coll: hand, mem: c}
+		p.insert()
+		test(p)
+	})
+}
+
+// ours makes a Locker whose client faults cut off.
+func (p *place) ours(opts ...doclock.Option) *multilock.Locker {
+	p.Helper()
+	l, err := multilock.New(p.mem.Collection("documents"), relations.WritePreferring(), opts...)
+	must(p, err)
+	p.Cleanup(func() { p.rest(l) })
+	return l
+}
+
+// heard are the events that a Locker's observer got.
+type heard struct {
+	*place
+	mu  sync.Mutex
+	all []doclock.Event
+}
+
+// heard makes an observer; its option is for a Locker.
+func (p *place) heard() (*heard, doclock.Option) {
+	h := &heard{place: p}
+	return h, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.all = append(h.all, e)
+	})
+}
+
+// of are the events of a kind.
+func (h *heard) of(kind doclock.EventKind) []doclock.Event {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(h.all), func(e doclock.Event) bool { return e.Kind != kind })
+}
+
+// want are the events since the last call, which must be these, each as "kind
+// commands", or "kind" with any number of commands.
+func (h *heard) want(want ...string) []doclock.Event {
+	h.Helper()
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var got []string
+	for i, e := range h.all {
+		got = append(got, fmt.Sprint(e.Kind, " ", e.Commands))
+		if i < len(want) && string(e.Kind) == want[i] {
+			got[i] = want[i]
+		}
+	}
+	if !slices.Equal(got, want) {
+		h.Fatalf("got %q, want %q", got, want)
+	}
+	all := h.all
+	h.all = nil
+	return all
+}
+
+// relayTTL is so long that no entry expires in a test, and that a waiter doesn't
+// poll while its own process has the lock.
+const relayTTL = time.Hour
+
+// relay is a holder of one Locker and its successor. The test controls the
+// network's faults and the machine's clocks.
+type relay struct {
+	*place
+	turned
+	net       *faultnet.Net
+	locks     *multilock.Locker
+	holder    doclock.Lease
+	successor *pending[doclock.Lease]
+	cancel    context.CancelFunc // of the successor
+}
+
+// relay makes a relay whose holder has a lease under the tag.
+func (p *place) relay(rules relations.Rules, tag string, opts ...doclock.Option) *relay {
+	p.Helper()
+	r := &relay{place: p, net: faultnet.New()}
+	coll := r.Through(options.Client().SetDialer(r.net).SetRetryWrites(false))
+	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), waitTTL(relayTTL), r.option()}, opts...)...)
+	r.holder = r.try(r.locks, tag)
+	return r
+}
+
+// queue makes a waiter under the tag wait for the document.
+func (r *relay) queue(tag string) {
+	r.Helper()
+	var ctx context.Context
+	ctx, r.cancel = context.WithTimeout(context.Background(), patience) // and not the relayTTL
+	r.Cleanup(r.cancel)
+	r.successor = acquire(r, ctx, r.locks, tag)
+	r.queued(r.locks, 1)
+}
+
+// inherited is the successor's lease.
+func (r *relay) inherited() doclock.Lease {
+	r.Helper()
+	return r.granted(r.successor)
+}
+
+// remains checks the remaining time of the successor's lease, which counts from
+// that time ago.
+func (r *relay) remains(lease doclock.Lease, ago time.Duration) {
+	r.Helper()
+	const resolution = time.Millisecond // of the server's clock
+	if got, want := lease.Remaining(), relayTTL-ago-resolution; got != want {
+		r.Errorf("%v remain, want %v", got, want)
+	}
+}
+
+// The commands that hand a lease over, and how much each adds to the document's
+// total.
+var handoffs = map[string]struct {
+	release func(doclock.Lease) error
+	adds    int32
+}{
+	"Release":           {func(l doclock.Lease) error { return l.Release(context.Background()) }, 0},
+	"a classic update":  {func(l doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOne) }, 1},
+	"a pipeline update": {func(l doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOneInAPipeline) }, 1},
+}
+
+var (
+	plusOne            = bson.M{"$inc": bson.M{"total": 1}}
+	plusOneInAPipeline = bson.A{bson.M{"$set": bson.M{"total": bson.M{"$add": bson.A{"$total", 1}}}}}
+)
+
+// eachHandoff runs body for each of them, in a relay of its own.
+func eachHandoff(t *testing.T, body func(r *relay, release func() error, adds int32)) {
+	for name, h := range handoffs {
+		virtually(t, name, func(p *place) {
+			r := p.relay(relations.Exclusive(), "write")
+			r.queue("write")
+			body(r, func() error { return h.release(r.holder) }, h.adds)
+		})
+	}
+}
+
+// total is the document's total.
+func (p *place) total() int32 {
+	p.Helper()
+	return int32(p.Stored().Lookup("total").AsInt64())
+}
+
+// releasing runs a release in a goroutine beside the test.
+func (r *relay) releasing(release func() error) *pending[struct{}] {
+	return begin(r, func() (struct{}, error) { return struct{}{}, release() })
 }

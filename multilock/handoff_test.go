@@ -2,6 +2,7 @@ package multilock_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"sync"
@@ -196,5 +197,233 @@ func TestAWaiterByAnyFilterWaitsForItsTurn(t *testing.T) {
 		if !slices.IsSorted(fences) {
 			p.Errorf("served out of order: %v", fences)
 		}
+	})
+}
+
+// The protocol's rules about handoffs. Each test is a trace that breaks without
+// its rule. The mutants in proptest/mutants remove the rules.
+
+// Rule 12: after a handoff of unknown outcome the successor asks by the same id.
+// By another id its first entry would block it, and the document would be locked
+// until that entry expires.
+func TestRule12ASuccessorOfUnknownOutcomeAsksByTheSameID(t *testing.T) {
+	t.Parallel()
+	eachHandoff(t, func(r *relay, release func() error, adds int32) {
+		fault := r.net.Arm(faultnet.LoseReply, "findAndModify")
+		released := r.releasing(release)
+		wait(r, fault.Fired())
+		handed := r.entries("write")
+		if _, err := released.wait(); err != nil {
+			r.Errorf("the holder's verdict: %v", err)
+		}
+		lease := r.inherited()
+		r.wantEntries(lease)
+		if id := lease.ID(); len(handed) != 1 || string(id[:]) != string(handed[0].ID.Data) || lease.Fence() != handed[0].Fence {
+			r.Errorf("the successor has %v with %d, and was handed %+v", id, lease.Fence(), handed)
+		}
+		if now := r.entries("write")[0]; !now.Expires.After(handed[0].Expires) {
+			r.Errorf("the successor's validity counts from its own send, and the entry was not extended: %v, %v", handed[0].Expires, now.Expires)
+		}
+		if got := r.total(); got != 1+adds {
+			r.Errorf("the total is %d", got)
+		}
+	})
+}
+
+// Rules 4, 13 and 17: the validity ends at the send of the handoff, and the
+// successor's counts from there. Otherwise the lease would still be valid beside the
+// successor's if the reply is lost. If the entry's expiry stays, the successor's time is
+// the rest of the lease.
+func TestRule04And13AHandoffCountsFromItsSend(t *testing.T) {
+	t.Parallel()
+	eachHandoff(t, func(r *relay, release func() error, _ int32) {
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		released := r.releasing(release)
+		wait(r, reply.Fired())
+		if err := r.holder.Err(); !errors.Is(err, doclock.ErrReleased) {
+			r.Errorf("the lease is valid beside its successor's: %v", err)
+		}
+		r.Pass(4 * time.Second)
+		must(r, reply.Let())
+		must(r, errOf(released.wait()))
+		r.remains(r.inherited(), 4*time.Second)
+	})
+}
+
+// Rule 17: a handoff by compare-and-set, with a classic update, uses the grant's
+// image, and the successor inherits the rest of the lease. If too little is left
+// of it, the update is sent by itself.
+func TestRule17ASuccessorInheritsTheRestOfTheLease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		held, remain time.Duration
+	}{
+		{"much", relayTTL / 20, relayTTL / 20},
+		{"little", relayTTL / 5, 0},
+	} {
+		virtually(t, c.name, func(p *place) {
+			r := p.relay(relations.Exclusive(), "write")
+			r.queue("write")
+			r.Pass(c.held)
+			must(p, r.holder.UpdateAndRelease(p.Context(), plusOne))
+			r.remains(r.inherited(), c.remain)
+			if got := r.total(); got != 2 {
+				p.Errorf("the total is %d", got)
+			}
+		})
+	}
+}
+
+// The lock is released even if the server refuses the handoff.
+func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
+	t.Parallel()
+	eachHandoff(t, func(r *relay, release func() error, adds int32) {
+		r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
+			return bson.M{"ok": 0, "code": 17419, "errmsg": "Resulting document after update is larger than 16777216"}
+		})
+		ok(r, release())
+		r.wantEntries(r.inherited())
+		if got := r.total(); got != 1+adds {
+			r.Errorf("the total is %d", got)
+		}
+	})
+}
+
+// So it is if an outside writer has made the lock field foreign.
+func TestAHandoffInAForeignFieldIsARelease(t *testing.T) {
+	t.Parallel()
+	eachHandoff(t, func(r *relay, release func() error, adds int32) {
+		r.Change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
+		ok(r, release())
+		r.want(errOf(r.successor.wait()), doclock.ErrForeignLock)
+		if got := r.total(); got != 1+adds {
+			r.Errorf("the total is %d", got)
+		}
+		r.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+		r.rest(r.locks)
+		r.wantEntries()
+	})
+}
+
+// The protocol's rules about successors that can't be granted, that gave up, and
+// that wait in the document.
+
+// Rule 15: a successor that can't be granted leaves no entry in the document, and
+// the lock is released all the same.
+func TestRule15ASuccessorThatIsRefusedIsNoLoss(t *testing.T) {
+	virtual(t, func(p *place) {
+		r := p.relay(relations.ReadPreferring(), "read")
+		r.queue("write")
+		other := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the wait queue has not seen it
+		if err := r.holder.Release(p.Context()); err != nil {
+			p.Errorf("the holder's verdict: %v", err)
+		}
+		r.wantEntries(other)
+		r.release(other)
+		r.wantEntries(r.inherited())
+	})
+}
+
+// Rule 15: a successor that has given up leaves no entry.
+func TestRule15ASuccessorThatGaveUpLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	for name, losesFirst := range map[string]bool{"before the answer": false, "with an unknown outcome": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachHandoff(t, func(r *relay, release func() error, _ int32) {
+				if losesFirst {
+					r.net.Arm(faultnet.LoseReply, "findAndModify")
+				}
+				reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+				released := r.releasing(release)
+				wait(r, reply.Fired())
+				r.cancel()
+				if _, err := r.successor.wait(); !errors.Is(err, context.Canceled) {
+					r.Errorf("the successor that gave up: %v", err)
+				}
+				if n := len(r.entries("write")); n != 1 {
+					r.Fatalf("%d entries: it was not handed over", n)
+				}
+				must(r, reply.Let())
+				must(r, errOf(released.wait()))
+				r.rest(r.locks)
+				r.wantEntries()
+			})
+		})
+	}
+}
+
+// Rule 15: a successor that can't learn the outcome leaves no entry.
+func TestRule15ASuccessorThatIsAnsweredWithAnErrorLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	eachHandoff(t, func(r *relay, release func() error, _ int32) {
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		released := r.releasing(release)
+		wait(r, repeat.Fired())
+		r.Change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
+		must(r, repeat.Let())
+		_, _ = released.wait() // the verdict on an update can't be read
+		r.want(errOf(r.successor.wait()), doclock.ErrForeignLock)
+		r.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+		r.rest(r.locks)
+		r.wantEntries()
+	})
+}
+
+// Rule 16: a successor that waits in the document is confirmed by the release's
+// command. Its id and its `seq` stay.
+func TestRule16AWaitingSuccessorIsHandedTheLock(t *testing.T) {
+	virtual(t, func(p *place) {
+		r := p.relay(relations.Fair(), "write")
+		r.queue("write")
+		var place entry
+		for _, e := range r.entries("write") {
+			if !e.held() {
+				place = e
+			}
+		}
+		asked := r.net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
+			_, err := body.LookupErr("update", "0") // a confirm, or an acquire: one stage
+			_, more := body.LookupErr("update", "1")
+			return err == nil && more != nil
+		})
+		r.release(r.holder)
+		lease := r.inherited()
+		select {
+		case <-asked.Fired():
+			p.Error("the successor had to ask")
+		default:
+		}
+		r.wantEntries(lease)
+		if e := r.entries("write")[0]; string(e.ID.Data) != string(place.ID.Data) || e.Seq != place.Seq || e.Fence != lease.Fence() {
+			p.Errorf("it waited as %+v, and holds as %+v", place, e)
+		}
+	})
+}
+
+// Rules 7 and 16: the successor's entry was pruned, and a late duplicate of its
+// arrival has brought the id back. The handoff grants that id. This is not the
+// place that the waiter had: it is released, and the waiter waits again.
+func TestRule16ASuccessorThatALateDuplicateBroughtBack(t *testing.T) {
+	virtual(t, func(p *place) {
+		r := p.relay(relations.WritePreferring(), "read", doclock.AttemptTimeout(time.Second))
+		late := r.net.Arm(faultnet.Repeat, "findAndModify")
+		r.queue("write")
+		id := r.waiting("write")
+		r.Change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+		must(p, late.Let())
+		if again := r.waiting("write"); again != id {
+			p.Fatal("the id was not brought back")
+		}
+		removal := r.net.ArmWhere(faultnet.Stall, removes) // so that the waiter meets its own old entry
+		r.release(r.holder)
+		wait(p, removal.Fired())
+		lease := r.inherited()
+		if now := lease.ID(); string(now[:]) == id {
+			p.Error("its lease is of another arrival's entry")
+		}
+		r.wantEntries(lease)
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // crowd starts as many acquires of a document as may be under way, and cancels
 // their callers.
-func (l *late) crowd(filter any, tag string) (replies []*faultnet.Fault) {
+func (l *pair) crowd(filter any, tag string) (replies []*faultnet.Fault) {
 	l.Helper()
 	for range multilock.MostPerDocument {
 		replies = append(replies, l.giveUp(l.net, func(ctx context.Context) error {
@@ -27,7 +27,7 @@ func (l *late) crowd(filter any, tag string) (replies []*faultnet.Fault) {
 }
 
 // wantUnsent fails unless a call of a context that ends soon sends nothing.
-func (l *late) wantUnsent(name string, call func(context.Context) error) {
+func (l *pair) wantUnsent(name string, call func(context.Context) error) {
 	l.Helper()
 	ctx := l.within(20 * time.Millisecond)
 	l.sends(l.watch, 0, name, func() error { return call(ctx) }, context.DeadlineExceeded, doclock.ErrNotAcquired)
@@ -39,7 +39,7 @@ func removes(_ string, command bson.Raw) bool {
 	return err == nil
 }
 
-func (l *late) let(replies []*faultnet.Fault) {
+func (l *pair) let(replies []*faultnet.Fault) {
 	l.Helper()
 	for _, reply := range replies {
 		must(l, reply.Let())
@@ -51,7 +51,7 @@ func (l *late) let(replies []*faultnet.Fault) {
 // leases are not affected.
 func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 	t.Parallel()
-	lately(t, relations.Semaphore(1), func(l *late) {
+	lately(t, relations.Semaphore(1), func(l *pair) {
 		holder := l.try(l.here, "slot")
 		ticket := l.enqueue(l.here, "slot")
 		replies := l.crowd(flowers, "slot")
@@ -73,7 +73,7 @@ func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 // leases.
 func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
 	t.Parallel()
-	lately(t, relations.Exclusive(), func(l *late) {
+	lately(t, relations.Exclusive(), func(l *pair) {
 		holder := l.try(l.here, "write")
 		var replies []*faultnet.Fault
 		const first, last = 3, 2 + multilock.MostPerLocker/multilock.MostPerDocument
@@ -98,7 +98,7 @@ func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
 // commands ahead of theirs.
 func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 	t.Parallel()
-	lately(t, relations.Exclusive(), func(l *late) {
+	lately(t, relations.Exclusive(), func(l *pair) {
 		replies := l.crowd(flowers, "write")
 		var calls []*pending[doclock.Lease]
 		for range 3 {
@@ -124,7 +124,7 @@ func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 // the meantime.
 func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 	t.Parallel()
-	lately(t, relations.Fair(), func(l *late) {
+	lately(t, relations.Fair(), func(l *pair) {
 		holder := l.try(l.there, "read")
 		arrival := l.giveUp(l.net, func(ctx context.Context) error { return errOf(l.here.Acquire(ctx, flowers, "write")) }, doclock.ErrNotAcquired)
 		removal := l.net.ArmWhere(faultnet.DelayReply, removes)
@@ -148,7 +148,7 @@ func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 // What a command has entered for a caller who gave up counts until it is removed.
 func TestWhatIsToBeRemovedCountsAmongTheBound(t *testing.T) {
 	t.Parallel()
-	lately(t, relations.Fair(), func(l *late) {
+	lately(t, relations.Fair(), func(l *pair) {
 		holder := l.try(l.there, "read")
 		var replies []*faultnet.Fault
 		for range multilock.MostPerDocument {

@@ -35,7 +35,7 @@ var waysToLose = map[string]loss{
 	"its time, and nobody came": {reason: doclock.LossNotRenewed, after: lostTTL, stands: true, lose: func(r *robbed) { time.Sleep(lostTTL) }},
 	"its time, and others came": {reason: doclock.LossNotRenewed, after: lostTTL, others: true, lose: func(r *robbed) { time.Sleep(2 * lostTTL) }},
 	"its time, without renewals": {reason: doclock.LossExpired, after: lostTTL, stands: true, kept: true, lose: func(r *robbed) {
-		r.cluster.Fail(1<<20, mongo.CommandError{Code: 13, Message: "not authorized"}, locktest.Renewals)
+		r.mem.Fail(1<<20, mongo.CommandError{Code: 13, Message: "not authorized"}, locktest.Renewals)
 		time.Sleep(lostTTL)
 	}},
 	"HoldAtMost": {reason: doclock.LossHeldAtMost, after: 5 * time.Second, stands: true, kept: true,
@@ -51,7 +51,7 @@ var waysToLose = map[string]loss{
 
 // robbed is ann's lease, which is lost on the way.
 type robbed struct {
-	*replicated
+	*place
 	loss
 	locks  *multilock.Locker
 	begun  time.Time
@@ -186,9 +186,9 @@ func TestALossNamesItsLockAndTheReason(t *testing.T) {
 				continue
 			}
 			t.Run(how+"/"+call, func(t *testing.T) {
-				onCluster(t, func(p *replicated) {
-					r := &robbed{replicated: p, loss: way, begun: time.Now(), events: make(chan doclock.Event, 100)}
-					r.locks = p.locker(doclock.TTL(lostTTL), doclock.Owner("ann"), doclock.ShareInProcess("read"),
+				onCluster(t, func(p *place) {
+					r := &robbed{place: p, loss: way, begun: time.Now(), events: make(chan doclock.Event, 100)}
+					r.locks = p.ours(doclock.TTL(lostTTL), doclock.Owner("ann"), doclock.ShareInProcess("read"),
 						doclock.OnEvent(func(_ context.Context, e doclock.Event) { r.events <- e }))
 					err := tell.do(r)
 					refused := call == "Downgrade" && way.reason == doclock.LossHeldAtMost // nothing may go on
@@ -237,8 +237,8 @@ func (r *robbed) wantLost(err error, asked bool) {
 // nobody who has the lock instead. The call that learns it returns.
 func TestALossBesideItsOwnID(t *testing.T) {
 	t.Parallel()
-	onCluster(t, func(r *replicated) {
-		lease, err := r.locker().TryAcquire(r.Context(), flowers, "write")
+	onCluster(t, func(r *place) {
+		lease, err := r.ours().TryAcquire(r.Context(), flowers, "write")
 		must(r, err)
 		must(r, errOf(r.coll.UpdateByID(r.Context(), 1, bson.M{"$inc": bson.M{"lock.tags.write.0.fence": 1}})))
 		var lost *doclock.LostError
@@ -273,10 +273,10 @@ func TestALossOfATicketOrAToken(t *testing.T) {
 	for _, how := range []string{"an operator", "an operator, and others came"} {
 		for name, call := range calls {
 			t.Run(how+"/"+name, func(t *testing.T) {
-				onCluster(t, func(p *replicated) {
-					r := &robbed{replicated: p, loss: waysToLose[how], begun: time.Now()}
+				onCluster(t, func(p *place) {
+					r := &robbed{place: p, loss: waysToLose[how], begun: time.Now()}
 					r.kept = false
-					r.locks = p.locker(doclock.TTL(lostTTL), doclock.Owner("ann"))
+					r.locks = p.ours(doclock.TTL(lostTTL), doclock.Owner("ann"))
 					err := call(r)
 					if lost := (*doclock.LostError)(nil); name != "Confirm" && errors.As(err, &lost) {
 						lost.Owner += "ann" // which only the entry knows
@@ -297,9 +297,9 @@ func (r *robbed) detached() (token string) {
 
 // What a function returns of another lock is not found as a loss of Do's own.
 func TestALossOfAnotherLockIsHidden(t *testing.T) {
-	onCluster(t, func(p *replicated) {
+	onCluster(t, func(p *place) {
 		must(p, errOf(p.coll.InsertOne(p.Context(), doclock.ID(2))))
-		locks := p.locker(doclock.TTL(lostTTL))
+		locks := p.ours(doclock.TTL(lostTTL))
 		err := locks.Do(p.Context(), doclock.ID(2), "write", func(ctx context.Context, _ doclock.Lease) error {
 			lease, err := locks.Acquire(ctx, flowers, "write")
 			must(p, err)
@@ -328,25 +328,25 @@ func TestErrorsOfALeaseNameIt(t *testing.T) {
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	for when, begin := range map[string]func(*replicated, context.Context, doclock.Lease) context.Context{
-		"after the release": func(r *replicated, ctx context.Context, l doclock.Lease) context.Context {
+	for when, begin := range map[string]func(*place, context.Context, doclock.Lease) context.Context{
+		"after the release": func(r *place, ctx context.Context, l doclock.Lease) context.Context {
 			must(r, l.Release(ctx))
 			return ctx
 		},
-		"at the end of ctx": func(_ *replicated, _ context.Context, _ doclock.Lease) context.Context { return ended },
-		"refused": func(r *replicated, ctx context.Context, _ doclock.Lease) context.Context {
-			r.cluster.Fail(1<<20, mongo.CommandError{Code: 13, Message: "not authorized"}, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.Acquires)
+		"at the end of ctx": func(_ *place, _ context.Context, _ doclock.Lease) context.Context { return ended },
+		"refused": func(r *place, ctx context.Context, _ doclock.Lease) context.Context {
+			r.mem.Fail(1<<20, mongo.CommandError{Code: 13, Message: "not authorized"}, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.Acquires)
 			return ctx
 		},
-		"not answered": func(r *replicated, ctx context.Context, _ doclock.Lease) context.Context {
-			r.cluster.LoseRequests(1<<20, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.Acquires)
+		"not answered": func(r *place, ctx context.Context, _ doclock.Lease) context.Context {
+			r.mem.LoseRequests(1<<20, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.Acquires)
 			return ctx
 		},
 	} {
 		for name, call := range calls {
 			t.Run(when+"/"+name, func(t *testing.T) {
-				onCluster(t, func(r *replicated) {
-					lease, err := r.locker().Acquire(r.Context(), flowers, "write")
+				onCluster(t, func(r *place) {
+					lease, err := r.ours().Acquire(r.Context(), flowers, "write")
 					must(r, err)
 					kept := lease.KeepAlive(r.Context())
 					err = call(begin(r, r.Context(), lease), lease)
@@ -361,8 +361,8 @@ func TestErrorsOfALeaseNameIt(t *testing.T) {
 					if err == nil {
 						t.Error("there is no error")
 					}
-					r.cluster.Fail(0, mongo.CommandError{})
-					r.cluster.LoseRequests(0)
+					r.mem.Fail(0, mongo.CommandError{})
+					r.mem.LoseRequests(0)
 				})
 			})
 		}

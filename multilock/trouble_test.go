@@ -3,12 +3,17 @@ package multilock_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -215,4 +220,317 @@ func TestALeaseOutlivesTrouble(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mostASecond is how many commands a call in flight sends in a second at most, whatever
+// its server answers.
+const mostASecond = 20
+
+// paced is a call that a server in trouble gets, after what it needs.
+type paced struct {
+	name    string
+	prepare func(s *scene) func(context.Context)
+}
+
+// scene is a client of a replica set with a lease.
+type scene struct {
+	*place
+	coll  *mongo.Collection
+	locks *multilock.Locker
+}
+
+func (s *scene) try(filter any, opts ...doclock.AcquireOption) doclock.Lease {
+	return s.got(s.locks.TryAcquire(s.Context(), filter, "write", opts...))
+}
+
+// ofLease is a call of a lease's method.
+func ofLease(call func(context.Context, doclock.Lease)) func(s *scene) func(context.Context) {
+	return func(s *scene) func(context.Context) {
+		lease := s.try(flowers)
+		return func(ctx context.Context) { call(ctx, lease) }
+	}
+}
+
+// ofLost is the same after the loss of the entry: what the command doesn't find is read.
+func ofLost(call func(context.Context, doclock.Lease)) func(s *scene) func(context.Context) {
+	return func(s *scene) func(context.Context) {
+		lease := s.try(flowers)
+		s.erase("write")
+		return func(ctx context.Context) { call(ctx, lease) }
+	}
+}
+
+// ofLocker is a call that asks for a lock.
+func ofLocker(filter any, opts ...doclock.AcquireOption) func(s *scene) func(context.Context) {
+	return func(s *scene) func(context.Context) {
+		return func(ctx context.Context) { _, _ = s.locks.Acquire(ctx, filter, "write", opts...) }
+	}
+}
+
+var (
+	add   = bson.M{"$inc": bson.M{"total": 1}}
+	write = func(ctx context.Context, l doclock.Lease) { _ = l.Update(ctx, add) }
+	end   = func(ctx context.Context, l doclock.Lease) { _ = l.UpdateAndRelease(ctx, add) }
+)
+
+var pacedCalls = []paced{
+	{"Acquire", ofLocker(flowers)},
+	{"Acquire of no document", ofLocker(doclock.ID(99))},
+	{"Acquire, any filter", ofLocker(byName)},
+	{"a claim", ofLocker(byName, doclock.SkipLocked())},
+	{"Acquire behind another", func(s *scene) func(context.Context) {
+		s.try(flowers, doclock.TTL(time.Hour))
+		return ofLocker(flowers)(s)
+	}},
+	{"Renew", ofLease(func(ctx context.Context, l doclock.Lease) { _ = l.Renew(ctx) })},
+	{"Renew, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _ = l.Renew(ctx) })},
+	{"Update", ofLease(write)},
+	{"Update, lost", ofLost(write)},
+	{"UpdateAndRelease", ofLease(end)},
+	{"UpdateAndRelease, lost", ofLost(end)},
+	{"UpdateAndRelease, to a waiter", func(s *scene) func(context.Context) {
+		lease := s.try(flowers)
+		go ofLocker(flowers)(s)(s.Context())
+		time.Sleep(time.Second)
+		s.erase("write")
+		return func(ctx context.Context) { end(ctx, lease) }
+	}},
+	{"Release", ofLease(func(ctx context.Context, l doclock.Lease) { _ = l.Release(ctx) })},
+	{"Release, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _ = l.Release(ctx) })},
+	{"Delete", ofLease(func(ctx context.Context, l doclock.Lease) { _ = l.Delete(ctx) })},
+	{"Delete, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _ = l.Delete(ctx) })},
+	{"Detach", ofLease(func(ctx context.Context, l doclock.Lease) { _, _ = l.Detach(ctx) })},
+	{"Detach, lost", ofLost(func(ctx context.Context, l doclock.Lease) { _, _ = l.Detach(ctx) })},
+	{"Downgrade", ofLease(func(ctx context.Context, l doclock.Lease) { _, _ = l.Downgrade(ctx, "read") })},
+	{"a kept lease", ofLease(func(ctx context.Context, l doclock.Lease) { l.KeepAlive(ctx) })},
+	{"two kept leases", func(s *scene) func(context.Context) {
+		a, b := s.try(flowers), s.try(doclock.ID(10))
+		return func(ctx context.Context) { a.KeepAlive(ctx); b.KeepAlive(ctx) }
+	}},
+	{"admin.Inspect", func(s *scene) func(context.Context) {
+		return func(ctx context.Context) { _, _ = admin.Inspect(ctx, s.coll, flowers) }
+	}},
+	{"admin.Remove", func(s *scene) func(context.Context) {
+		s.try(flowers)
+		return func(ctx context.Context) { _, _ = admin.Remove(ctx, s.coll, admin.Query{Tags: []string{"write"}}) }
+	}},
+}
+
+// A server in trouble gets no more than twenty commands a second of each call, whatever it
+// answers, and time goes on: nothing is sent again without a pause.
+func TestACallRestsInTrouble(t *testing.T) {
+	t.Parallel()
+	type trouble struct {
+		name   string
+		strike func(c *locktest.Server, only ...locktest.Kind)
+	}
+	troubles := []trouble{
+		{"lost requests", func(c *locktest.Server, only ...locktest.Kind) { c.LoseRequests(1<<30, only...) }},
+		{"lost replies", func(c *locktest.Server, only ...locktest.Kind) { c.LoseReplies(1<<30, only...) }},
+	}
+	for _, refusal := range []mongo.CommandError{
+		overloaded, conflicting, {Code: 6}, {Code: 50}, {Code: 134}, {Code: 189}, {Code: 262}, {Code: 9001}, {Code: 10107}, {Code: 11600}, {Code: 424242},
+	} {
+		troubles = append(troubles, trouble{fmt.Sprint("code ", refusal.Code), func(c *locktest.Server, only ...locktest.Kind) {
+			c.Fail(1<<30, refusal, only...)
+		}})
+	}
+	for _, call := range pacedCalls {
+		t.Run(call.name, func(t *testing.T) {
+			t.Parallel()
+			for _, trouble := range troubles {
+				for _, only := range [][]locktest.Kind{nil, {locktest.Others}} {
+					if most := call.most(t, trouble.strike, only...); most > mostASecond {
+						t.Errorf("%s of the kinds %v: %d commands in a second", trouble.name, only, most)
+					}
+				}
+			}
+		})
+	}
+}
+
+// most is how many commands the call sends in a second of trouble, at most.
+func (c paced) most(t *testing.T, strike func(*locktest.Server, ...locktest.Kind), only ...locktest.Kind) (most int) {
+	onCluster(t, func(r *place) {
+		must(r, errOf(r.coll.InsertOne(r.Context(), doclock.ID(10))))
+		var lock sync.Mutex
+		var sent []time.Time // in the last second
+		counted := false
+		coll := r.mem.Connect(options.Client().SetMonitor(fixture.Monitor(func(bson.Raw) {
+			lock.Lock()
+			defer lock.Unlock()
+			for now := time.Now(); len(sent) > 0 && now.Sub(sent[0]) >= time.Second; {
+				sent = sent[1:]
+			}
+			if sent = append(sent, time.Now()); counted {
+				most = max(most, len(sent))
+			}
+			if most > 10*mostASecond { // it has no end
+				r.mem.Fail(0, mongo.CommandError{})
+				r.mem.LoseRequests(0)
+				r.mem.LoseReplies(0)
+			}
+		}))).Database("test").Collection("documents")
+		locks, err := multilock.New(coll, relations.WritePreferring())
+		must(r, err)
+		call := c.prepare(&scene{r, coll, locks})
+		time.Sleep(time.Second)
+		lock.Lock()
+		sent, counted = nil, true
+		lock.Unlock()
+		strike(r.mem, only...)
+		ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+		call(ctx)
+		time.Sleep(5 * time.Second)
+		cancel()
+		lock.Lock()
+		counted = false
+		lock.Unlock()
+		r.mem.Fail(0, mongo.CommandError{})
+		r.mem.LoseRequests(0)
+		r.mem.LoseReplies(0)
+		_ = locks.Close(context.Background())
+		time.Sleep(time.Minute)
+	})
+	return most
+}
+
+// How long each way to acquire takes without a server: TryAcquire and MaxWait(0) for
+// an AttemptTimeout, also behind others, and nobody waits where the servers refuse the
+// credentials. The error begins with the reason, on one line.
+func TestHowLongAServerIsAwaited(t *testing.T) {
+	t.Parallel()
+	const once, long = engine.DefaultTTL / 3, engine.DefaultRetryLimit
+	ways := maps.Clone(asks)
+	ways["by name"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (doclock.Lease, error) {
+		return l.TryAcquire(ctx, byName, tag)
+	}
+	login := mongo.CommandError{Code: 18, Name: "AuthenticationFailed", Message: "Authentication failed."}
+	for name, c := range map[string]struct {
+		reason   error
+		behind   int                     // others
+		opts     []doclock.AcquireOption // of Acquire and Do
+		deadline time.Duration
+		took     time.Duration
+		begins   string
+	}{
+		"away":               {errAway, 0, nil, 0, long, "doclock: not acquired: acquire: " + errAway.Error() + ": server selection error"},
+		"away, a deadline":   {errAway, 0, nil, time.Second, time.Second, "doclock: not acquired: "},
+		"away, MaxWait(0)":   {errAway, 0, []doclock.AcquireOption{doclock.MaxWait(0)}, 0, once, "doclock: not acquired: "},
+		"away, MaxWait(1s)":  {errAway, 0, []doclock.AcquireOption{doclock.MaxWait(time.Second)}, 0, time.Second, "doclock: not acquired: waited for 1s; " + errAway.Error()},
+		"behind others":      {errAway, 2 * multilock.MostPerDocument, nil, 0, long, "doclock: not acquired: "},
+		"behind, MaxWait(0)": {errAway, 2 * multilock.MostPerDocument, []doclock.AcquireOption{doclock.MaxWait(0)}, 0, once, "doclock: not acquired: "},
+		"credentials":        {login, 0, nil, 0, 0, "doclock: not acquired: acquire: authentication failed: (AuthenticationFailed) Authentication failed.: server selection error"},
+	} {
+		for call, ask := range ways {
+			took, opts := c.took, c.opts
+			switch call {
+			case "TryAcquire", "by name":
+				if took = min(took, once); opts != nil {
+					took, opts = once, nil
+				}
+			case "Enqueue":
+				if opts != nil {
+					took, opts = long, nil
+				}
+			}
+			t.Run(name+"/"+call, func(t *testing.T) {
+				outage(t, func(o *pair) {
+					o.mem.Down(c.reason)
+					for range c.behind {
+						go func() { _, _ = o.here.Enqueue(context.Background(), flowers, "write") }()
+					}
+					synctest.Wait()
+					ctx := context.Background()
+					if c.deadline > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.deadline)
+						defer cancel()
+					}
+					begun := time.Now()
+					_, err := ask(o.here, ctx, flowers, "write", opts...)
+					if is := time.Since(begun); is < took || is > took+4*time.Second || took <= once && is > took {
+						o.Errorf("it took %v, want %v", is, took)
+					}
+					o.wantVerdict(call, err, doclock.ErrNotAcquired)
+					if !strings.Contains(err.Error(), c.reason.Error()) || took == c.took && !strings.HasPrefix(err.Error(), c.begins) || strings.Contains(err.Error(), "\n") {
+						o.Errorf("want %q: %v", c.begins, err)
+					}
+					if c.deadline > 0 {
+						o.want(err, context.DeadlineExceeded)
+					}
+					time.Sleep(time.Minute)
+				})
+			})
+		}
+	}
+}
+
+// A server that takes commands and answers none is the reason of a failure, also where the call
+// has had the time of one attempt.
+func TestASilentServerIsTheReason(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]doclock.AcquireOption{"": nil, "MaxWait(0)": {doclock.MaxWait(0)}, "MaxWait(25s)": {doclock.MaxWait(25 * time.Second)}} {
+		for call, ask := range asks {
+			if (call == "TryAcquire" || call == "Enqueue") == (opts != nil) { // the others wait, without one
+				continue
+			}
+			for kind, filter := range map[string]any{"by _id": flowers, "by name": byName} {
+				t.Run(strings.Join([]string{call, name, kind}, " "), func(t *testing.T) {
+					virtual(t, func(p *place) {
+						l := p.locker(p.coll, relations.Exclusive())
+						p.mem.Delay(1<<30, time.Hour)
+						_, err := ask(l, p.Context(), filter, "write", opts...)
+						if p.want(err, doclock.ErrNotAcquired); !mongo.IsTimeout(err) {
+							p.Error(err)
+						}
+						p.mem.Delay(0, 0)
+						time.Sleep(2 * time.Hour)
+					})
+				})
+			}
+		}
+	}
+}
+
+// overloaded is a server's answer that proves that it did nothing.
+var overloaded = mongo.CommandError{
+	Code: 462, Name: "IngressRequestRateLimitExceeded", Message: "too many requests", Labels: []string{"SystemOverloadedError", "RetryableError"},
+}
+
+// The driver wraps a failed login in several errors, in the command's own error or
+// in that of the selection of a server. TestHowLongAServerIsAwaited shows that nobody waits.
+func TestWrongCredentialsAreNamed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll := p.Through(options.Client().SetAuth(options.Credential{AuthMechanism: "SCRAM-SHA-256", Username: "ann", Password: "wrong"}))
+	l := p.locker(coll, relations.Fair())
+	for range 3 {
+		_, err := l.TryAcquire(p.bounded(), flowers, "write")
+		if err == nil || !strings.HasPrefix(err.Error(), "doclock: not acquired: acquire: authentication failed: ") || !strings.Contains(err.Error(), "AuthenticationFailed") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// Where no server answers for long, the waiters of a document fail together: the first asks for all.
+func TestWaitersOfADocumentFailTogether(t *testing.T) {
+	t.Parallel()
+	outage(t, func(o *pair) {
+		o.try(o.there, "write", doclock.TTL(time.Hour))
+		locks := o.plain(relations.Exclusive())
+		ended := make(chan error)
+		for range 4 {
+			go func() { ended <- errOf(locks.Acquire(o.Context(), flowers, "write")) }()
+		}
+		time.Sleep(10 * time.Second)
+		o.mem.Down(errAway)
+		begun := time.Now()
+		for range 4 {
+			o.want(<-ended, doclock.ErrNotAcquired)
+		}
+		if took := time.Since(begun); took > engine.DefaultRetryLimit+engine.DefaultTTL/3+2*time.Second {
+			o.Errorf("it took %v", took)
+		}
+	})
 }

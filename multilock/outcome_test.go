@@ -1,0 +1,581 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"pgregory.net/rapid"
+)
+
+// cuts are the faults after which a command's outcome is unknown.
+var cuts = []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply, faultnet.Stall}
+
+// A filter that may find another document the next time is sent once. The outcome
+// stays unknown, and the entry of the command is released. Once the acquire has met its
+// document, it is repeated.
+func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
+	t.Parallel()
+	for _, cut := range cuts {
+		virtually(t, cut.String(), func(p *place) {
+			coll, net := p.faulty()
+			l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
+			holder := p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "read")
+			for _, tag := range []string{"read", "write"} { // granted, or waiting
+				fault := net.Arm(cut, "findAndModify")
+				lease, err := l.Acquire(p.bounded(), byName, tag)
+				wait(p, fault.Fired())
+				p.want(err, doclock.ErrNotAcquired)
+				if lease != nil || driverError(err) == nil {
+					p.Errorf("lease %v, error %v", lease, err)
+				}
+				p.eventually("the entry is looked for no more", func() bool { return l.Leftovers() == 0 })
+				p.wantEntries(holder)
+			}
+			call := begin(p, func() (doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
+			p.waiting("write")
+			wait(p, net.Arm(cut, "findAndModify").Fired())
+			p.release(holder)
+			p.wantEntries(p.granted(call))
+		})
+	}
+}
+
+// Rule 22: an acquire that is executed after its caller gave up leaves an entry
+// without a holder, for at most TTL + tolerance. It delays others, and is never a
+// second holder.
+func TestRule22ALateAcquireDelaysOthersAndIsNoHolder(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		const ttl, tolerance = 10 * time.Second, 5 * time.Second
+		ann := p.locker(coll, relations.Exclusive(), doclock.TTL(ttl), doclock.ClockTolerance(tolerance))
+		bob := p.locker(p.coll, relations.Exclusive())
+		held := net.Arm(faultnet.Hold, "findAndModify")
+		ctx, cancel := context.WithCancel(p.Context())
+		call := acquire(p, ctx, ann, "write")
+		wait(p, held.Fired())
+		cancel()
+		p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired)
+		p.rest(ann) // the clean-up found nothing
+		p.wantEntries()
+
+		must(p, held.Let())
+		late := p.entries("write")
+		if len(late) != 1 || late[0].Expires.Sub(late[0].Since) != ttl+tolerance {
+			p.Fatalf("the late acquire left %+v", late)
+		}
+		p.wantEntries(p.acquire(bob, "write"))
+		if e := p.entries("write")[0]; e.Since.Before(late[0].Expires) {
+			p.Errorf("let in %v before the late entry expired", late[0].Expires.Sub(e.Since))
+		}
+	})
+}
+
+// A caller who gives up on a resume holds nothing, and the token stays good.
+func TestResumeGivenUp(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		before, cancel := context.WithCancel(p.Context())
+		cancel()
+		p.want(errOf(l.Resume(before, flowers, token)), context.Canceled, doclock.ErrNotAcquired)
+		p.want(l.Touch(before, flowers, token), context.Canceled)
+		if e := p.entries("write")[0]; !e.Detached {
+			p.Error("a resume was sent")
+		}
+		slow := p.giveUp(net, func(ctx context.Context) error {
+			_, err := l.Resume(ctx, flowers, token)
+			p.wantVerdict("Resume", err, doclock.ErrNotAcquired)
+			return err
+		})
+		must(p, slow.Let())
+		p.release(p.resume(l, token))
+	})
+}
+
+// If another user has resumed a lease, its release and its delete did nothing, also
+// if the first attempt is of unknown outcome. Without it a document counts as
+// deleted that the other user works on.
+func TestRule23AnEndOfUnknownOutcomeAfterAnotherResume(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end      func(doclock.Lease, context.Context) error
+		released bool // by the other user
+		want     error
+	}{
+		"release":                 {(doclock.Lease).Release, false, doclock.ErrLost},
+		"delete":                  {(doclock.Lease).Delete, false, doclock.ErrLost},
+		"release after a release": {(doclock.Lease).Release, true, doclock.ErrOutcomeUnknown},
+		"delete after a release":  {(doclock.Lease).Delete, true, doclock.ErrOutcomeUnknown},
+	} {
+		virtually(t, name, func(p *place) {
+			coll, net := p.faulty()
+			here := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
+			there := p.locker(p.coll, relations.Exclusive())
+			token := p.detach(p.try(there, "write"))
+			lease := p.resume(here, token)
+			other := p.resume(there, token)
+			if c.released {
+				p.release(other)
+			}
+			fault := net.Arm(faultnet.LoseRequest, "findAndModify")
+			err := c.end(lease, p.bounded())
+			wait(p, fault.Fired())
+			p.want(err, c.want)
+			if !c.released {
+				p.wantEntries(other)
+			}
+		})
+	}
+}
+
+// The first request of a release is lost, an operator breaks the entry and somebody is let
+// in: the repeat finds nothing while the lease's time lasts, and must not take the removal
+// for its own. Where nobody has broken the entry, it was its own.
+func TestAReleaseAfterABreakIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]bool{"broken": true, "released by itself": false} {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.WritePreferring())
+			lease := p.try(l, "write")
+			if breaks {
+				p.mem.LoseRequests(1, locktest.Releases)
+			} else {
+				p.mem.LoseReplies(1, locktest.Releases)
+			}
+			time.AfterFunc(time.Millisecond/2, func() { // before the connection breaks
+				if !breaks {
+					return
+				}
+				lock, err := admin.Inspect(p.Context(), p.coll, flowers)
+				if err == nil && len(lock.Entries) == 1 {
+					_, err = admin.Break(p.Context(), p.coll, lock.Entries[0])
+				}
+				ok(p, err)
+				p.try(p.plain(relations.WritePreferring()), "write")
+			})
+			err := lease.Release(p.Context())
+			if breaks {
+				p.want(err, doclock.ErrOutcomeUnknown)
+			} else {
+				ok(p, err)
+			}
+		})
+	}
+}
+
+// driverError is the driver's part of an error.
+func driverError(err error) error {
+	var command mongo.CommandError
+	if errors.As(err, &command) {
+		return command
+	}
+	var exception mongo.WriteException
+	if errors.As(err, &exception) {
+		return exception
+	}
+	return nil
+}
+
+// unauthorized is a server's refusal.
+var unauthorized = bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not authorized"}
+
+// unreplicated adds a write-concern error to a real reply: no majority has
+// acknowledged the write.
+func unreplicated(reply bson.Raw) any {
+	var d bson.D
+	if err := bson.Unmarshal(reply, &d); err != nil {
+		panic(err)
+	}
+	return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": "not enough data-bearing nodes"}})
+}
+
+// After a write-concern error the write may be rolled back. If every answer has one, the
+// outcome is unknown: the entry is released, and the acquire returns neither a lease nor a conflict.
+func TestWriteConcernErrorThatStays(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Fair())
+		for name, filter := range map[string]any{"repeated": flowers, "sent once": byName} {
+			for _, held := range []bool{false, true} {
+				var others []doclock.Lease
+				if held {
+					others = append(others, p.try(l, "read"))
+				}
+				for range 100 {
+					net.ArmRewrite(faultnet.Rewrite, "findAndModify", unreplicated)
+				}
+				ctx, cancel := context.WithTimeout(p.Context(), 300*time.Millisecond)
+				lease, err := l.TryAcquire(ctx, filter, "write")
+				cancel()
+				net.Disarm()
+				p.want(err, doclock.ErrNotAcquired)
+				p.wantNot(err, doclock.ErrConflict)
+				var exception mongo.WriteException
+				if lease != nil || name == "sent once" && (!errors.As(err, &exception) || exception.WriteConcernError == nil || exception.WriteConcernError.Code != 100) {
+					p.Errorf("%s: lease %v, error %v", name, lease, err)
+				}
+				p.eventually("the entry is released", func() bool { return len(p.entries()) == len(others) })
+				p.wantEntries(others...)
+				for _, lease := range others {
+					p.release(lease)
+				}
+			}
+		}
+	})
+}
+
+// In an errgroup the error of one call ends the context of the others. They end, and
+// their errors don't have its meaning.
+func TestTheContextEndsWithTheErrorOfAnotherCall(t *testing.T) {
+	t.Parallel()
+	failure := engine.AsFailure(errors.New("no server"))
+	failure.Nothing = true // an outage
+	for _, cause := range []error{
+		&doclock.ConflictError{Tag: "read"}, doclock.ErrNotFound, doclock.ErrNotAcquired, doclock.ErrOutcomeUnknown,
+		doclock.ErrLost, doclock.ErrReleased, doclock.ErrClosed, doclock.ErrInvalidArgument,
+		fmt.Errorf("doclock: renew: %w", failure),
+	} {
+		virtually(t, fmt.Sprintf("%.40v", cause), func(p *place) {
+			l, others := p.plain(relations.Fair()), p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour))
+			p.try(others, "write")
+			var ticket *multilock.Ticket
+			for name, call := range map[string]func(context.Context) error{
+				"Acquire":             func(ctx context.Context) error { return errOf(l.Acquire(ctx, flowers, "write")) },
+				"Acquire, any":        func(ctx context.Context) error { return errOf(l.Acquire(ctx, byName, "write")) },
+				"Acquire, SkipLocked": func(ctx context.Context) error { return errOf(l.Acquire(ctx, byName, "write", doclock.SkipLocked())) },
+				"AcquireAll":          func(ctx context.Context) error { return errOf(multilock.AcquireAll(ctx, l.Want(flowers, "write"))) },
+				"Wait":                func(ctx context.Context) error { return errOf(ticket.Wait(ctx)) },
+				"TryAcquire, sent": func(ctx context.Context) error {
+					p.mem.Delay(1, time.Minute, locktest.Acquires)
+					return errOf(l.TryAcquire(ctx, flowers, "write"))
+				},
+				"Confirm, ended":    func(ctx context.Context) error { <-ctx.Done(); return errOf(ticket.Confirm(ctx)) },
+				"TryAcquire, ended": func(ctx context.Context) error { <-ctx.Done(); return errOf(l.TryAcquire(ctx, flowers, "write")) },
+				"Acquire with MaxWait": func(ctx context.Context) error {
+					return errOf(l.Acquire(ctx, flowers, "write", doclock.MaxWait(time.Hour)))
+				},
+			} {
+				var err error
+				ticket, err = l.Enqueue(p.Context(), flowers, "write")
+				must(p, err)
+				ctx, cancel := context.WithCancelCause(p.Context())
+				time.AfterFunc(time.Second, func() { cancel(cause) })
+				begun := time.Now()
+				err = call(ctx)
+				if took := time.Since(begun); took != time.Second {
+					p.Errorf("%s returned after %v", name, took)
+				}
+				p.wantVerdict(name, err, doclock.ErrNotAcquired)
+				p.want(err, context.Canceled)
+				for _, of := range []error{doclock.ErrReleased, doclock.ErrClosed, doclock.ErrInvalidArgument, failure} {
+					p.wantNot(err, of)
+				}
+				ok(p, ticket.Cancel(p.Context()))
+			}
+		})
+	}
+}
+
+// lasts are the calls that end a lease, besides Release.
+var lasts = map[string]func(context.Context, doclock.Lease) error{
+	"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, add) },
+	"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
+	"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
+	"Downgrade":        func(ctx context.Context, l doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
+}
+
+// A last command whose caller gives up before it was sent leaves the lease as it was: it
+// is valid, nothing is sent later, and the same call may follow at once.
+func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	for name, last := range lasts {
+		for _, shared := range []bool{false, true} {
+			if shared && name != "UpdateAndRelease" { // others refuse a lease of several
+				continue
+			}
+			virtually(t, name, func(p *place) {
+				heard, hear := p.heard()
+				client := p.mem.Connect()
+				rules, tag, opts := relations.WritePreferring(), "write", []doclock.Option{hear}
+				if shared {
+					tag, opts = "read", append(opts, doclock.ShareInProcess("read"))
+				}
+				l := p.locker(client.Database(p.coll.Database().Name()).Collection(p.coll.Name()), rules, append(opts, doclock.TTL(time.Hour))...)
+				lease := p.try(l, tag)
+				if shared {
+					p.try(l, tag)
+				}
+				kept := lease.KeepAlive(p.Context())
+
+				cut := func() {
+					p.mem.Cut(client)
+					_, _ = l.TryAcquire(p.within(time.Second), doclock.ID(2), tag)
+					time.Sleep(time.Minute) // the Locker learns of the outage
+				}
+				cut()
+				begun := time.Now()
+				err := last(p.within(2*time.Second), lease)
+				p.want(err, context.DeadlineExceeded)
+				p.wantNot(err, doclock.ErrOutcomeUnknown)
+				if took := time.Since(begun); took != 2*time.Second {
+					p.Errorf("it returned after %v", took)
+				}
+				ok(p, lease.Err())
+				ok(p, kept.Err())
+				p.mem.Reconnect(client)
+				time.Sleep(10 * time.Second)
+				if shared {
+					ok(p, lease.Err())
+				} else {
+					p.wantEntries(lease)
+				}
+				for _, kind := range []doclock.EventKind{doclock.EventReleased, doclock.EventDetached, doclock.EventLost} {
+					if ended := heard.of(kind); len(ended) > 0 {
+						p.Errorf("events of its end: %v", ended)
+					}
+				}
+
+				cut()
+				p.want(last(p.within(time.Second), lease), context.DeadlineExceeded)
+				p.mem.Reconnect(client)
+				ok(p, last(p.Context(), lease)) // at once
+				var total struct{ Total int }
+				if name == "UpdateAndRelease" {
+					ok(p, p.coll.FindOne(p.Context(), flowers).Decode(&total))
+					if total.Total != 2 {
+						p.Errorf("it was applied %d times", total.Total-1)
+					}
+				}
+				p.want(lease.Update(p.Context(), add), doclock.ErrReleased)
+				time.Sleep(time.Minute)
+			})
+		}
+	}
+}
+
+// A last command that is revoked after the lease's time has an unknown outcome for the lock, and observers hear what its
+// caller is told, once.
+func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
+	t.Parallel()
+	for name, last := range lasts {
+		if name == "Downgrade" { // it says nothing of the lock: the lease goes on, or is lost
+			continue
+		}
+		virtually(t, name, func(p *place) {
+			heard, hear := p.heard()
+			client := p.mem.Connect()
+			coll := client.Database(p.coll.Database().Name()).Collection(p.coll.Name())
+			l := p.locker(coll, relations.WritePreferring(), hear, doclock.TTL(10*time.Second))
+			lease := p.try(l, "write")
+			p.mem.Cut(client)
+			_, _ = l.TryAcquire(p.within(time.Second), doclock.ID(2), "write") // the Locker learns of the outage
+			time.Sleep(8 * time.Second)
+			p.want(last(p.within(2*time.Second), lease), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
+			p.mem.Reconnect(client)
+			time.Sleep(time.Minute)
+			if told := heard.of(doclock.EventOutcomeUnknown); len(told) != 1 {
+				p.Errorf("observers were told %d times: %v", len(told), told)
+			}
+		})
+	}
+}
+
+// A last command that was sent has ended the lease's validity, also if its caller gives
+// up: the server may execute it.
+func TestALastCommandThatWasSentEndsTheLease(t *testing.T) {
+	t.Parallel()
+	for name, last := range lasts {
+		virtually(t, name, func(p *place) {
+			lease := p.try(p.plain(relations.WritePreferring()), "write")
+			p.mem.Delay(1, 2*time.Second)
+			err := last(p.within(time.Second), lease)
+			p.want(err, context.DeadlineExceeded, doclock.ErrOutcomeUnknown)
+			if left := lease.Remaining(); left > 0 {
+				p.Errorf("it is valid for %v", left)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// A release whose context has ended before the call, as in a defer, waits by itself, for
+// an attempt at most, and returns the true answer.
+func TestAReleaseInAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	releases := map[string]func(p *place, lease doclock.Lease) error{
+		"of a lease":             func(_ *place, lease doclock.Lease) error { return lease.Release(over) },
+		"in KeepAlive's context": func(_ *place, lease doclock.Lease) error { return lease.Release(lease.KeepAlive(over)) },
+		"after UpdateAndRelease": func(p *place, lease doclock.Lease) error {
+			p.want(lease.UpdateAndRelease(p.within(time.Millisecond), bson.M{"$inc": bson.M{"total": 1}}), doclock.ErrOutcomeUnknown)
+			return lease.Release(over)
+		},
+	}
+	for name, release := range releases {
+		for fault, c := range map[string]struct {
+			arm  func(p *place)
+			want error
+			took time.Duration
+		}{
+			"late":        {func(p *place) { p.mem.Delay(1, time.Second) }, nil, time.Second},
+			"lost":        {func(p *place) { p.erase("write"); p.mem.Delay(1, time.Second) }, doclock.ErrLost, time.Second},
+			"no answer":   {func(p *place) { p.mem.Down(errAway) }, doclock.ErrOutcomeUnknown, 4 * time.Second},
+			"only delays": {func(p *place) { p.mem.Delay(1<<30, time.Minute, locktest.Releases) }, doclock.ErrOutcomeUnknown, 4 * time.Second},
+		} {
+			if name == "after UpdateAndRelease" && fault == "no answer" { // nothing is sent, and the lease stands
+				continue
+			}
+			virtually(t, name+", "+fault, func(p *place) {
+				lease := p.try(p.plain(relations.WritePreferring(), doclock.TTL(12*time.Second)), "write")
+				c.arm(p)
+				begun := time.Now()
+				err := release(p, lease)
+				if took := time.Since(begun).Round(10 * time.Millisecond); took != c.took {
+					p.Errorf("it took %v", took)
+				}
+				if c.want == nil {
+					ok(p, err)
+				} else {
+					p.want(err, c.want)
+				}
+				p.mem.Delay(0, 0)
+				p.mem.Up()
+				time.Sleep(time.Minute)
+			})
+		}
+	}
+}
+
+// This file has acquires by filters that ask for more than an _id: a condition that the
+// acquire's own effect ends, and conditions that a document made by Upsert may not meet.
+
+// A filter that matches a free document stops matching by the acquire's own grant. A
+// repeat after a lost reply finds that grant, by each call.
+func TestRepeatWhoseFilterItsGrantEnds(t *testing.T) {
+	t.Parallel()
+	for name, ask := range asks {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.Exclusive())
+			for _, replies := range []int{0, 1, 3} {
+				p.mem.LoseReplies(replies, locktest.Acquires)
+				free := bson.M{"_id": 1, "lock.tags.write.0": bson.M{"$exists": false}}
+				lease, err := ask(l, p.Context(), free, "write")
+				if ok(p, err); lease != nil {
+					p.release(lease)
+				}
+				p.wantEntries()
+			}
+		})
+	}
+}
+
+// The same is true of a waiting entry, which is another one of its tag.
+func TestRepeatWhoseFilterItsWaitEnds(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Semaphore(1))
+		second := bson.M{"_id": 1, "lock.tags.slot.1": bson.M{"$exists": false}}
+		first := p.try(l, "slot")
+		p.mem.LoseReplies(2, locktest.Acquires)
+		waiter := begin(p, func() (doclock.Lease, error) { return l.Acquire(p.Context(), second, "slot") })
+		p.waiting("slot")
+		time.Sleep(2 * time.Second)
+		p.release(first)
+		p.release(p.granted(waiter))
+
+		first = p.try(l, "slot")
+		p.mem.LoseReplies(2, locktest.Acquires)
+		ticket, err := l.Enqueue(p.Context(), second, "slot")
+		must(p, err)
+		p.release(first)
+		p.release(p.got(ticket.Wait(p.Context())))
+	})
+}
+
+// Whatever the filter and the faults are, an acquire with Upsert is granted a document
+// that matches, or leaves none; and it never says of one that matches that it is not there.
+func TestUpsertByAnyFilter(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive(), doclock.Upsert())
+		next := 100
+		rapid.Check(p, func(t *rapid.T) {
+			next++
+			filter := append(bson.D{{Key: "_id", Value: next}}, anyConditions(t)...)
+			there := rapid.Bool().Draw(t, "there")
+			if there {
+				must(p, errOf(p.coll.InsertOne(p.Context(), bson.D{{Key: "_id", Value: next}, {Key: "a", Value: rapid.SampledFrom(values).Draw(t, "its a")}})))
+			}
+			matched := p.count(filter) == 1
+			p.mem.LoseReplies(rapid.IntRange(0, 2).Draw(t, "lost replies"), locktest.Acquires)
+			ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
+			defer cancel()
+			lease, err := l.TryAcquire(ctx, filter, "write")
+			p.mem.LoseReplies(0)
+			n := p.count(bson.D{{Key: "_id", Value: next}})
+			switch {
+			case err == nil:
+				p.release(lease)
+				if p.count(slices.DeleteFunc(filter, func(c bson.E) bool { return strings.HasPrefix(c.Key, "lock.") })) != 1 {
+					t.Fatalf("%v: granted, and the document doesn't match", filter)
+				}
+			case errors.Is(err, doclock.ErrNotFound) && (matched || !there && n != 0):
+				t.Fatalf("%v: %v; it matched: %t; there are %d documents", filter, err, matched, n)
+			case there != (n == 1):
+				t.Fatalf("%v: %v, and it leaves %d documents", filter, err, n)
+			case there && !matched && !errors.Is(err, doclock.ErrNotFound):
+				t.Fatalf("%v: %v, want ErrNotFound", filter, err)
+			}
+		})
+	})
+}
+
+// count is how many documents match.
+func (p *place) count(filter any) int64 {
+	p.Helper()
+	n, err := p.coll.CountDocuments(p.Context(), filter)
+	must(p, err)
+	return n
+}
+
+var values = []any{nil, 1, 2, "x", true, bson.A{1, nil}, bson.D{{Key: "b", Value: 1}}}
+
+// anyConditions draws conditions beside an _id, one for each path.
+func anyConditions(t *rapid.T) (all bson.D) {
+	paths := []string{"a", "a.b", "c", "lock.tags.write.0", "lock.fence", "lock.tags.read"}
+	for range rapid.IntRange(0, 3).Draw(t, "conditions") {
+		path := rapid.SampledFrom(paths).Draw(t, "path")
+		if slices.ContainsFunc(all, func(e bson.E) bool { return e.Key == path }) {
+			continue
+		}
+		value := rapid.SampledFrom(values).Draw(t, "value")
+		operator := rapid.SampledFrom([]string{"", "$ne", "$gt", "$lt", "$in", "$nin", "$exists", "$not"}).Draw(t, "operator")
+		switch operator {
+		case "$in", "$nin":
+			value = bson.D{{Key: operator, Value: bson.A{value, 7}}}
+		case "$exists":
+			value = bson.D{{Key: operator, Value: rapid.Bool().Draw(t, "exists")}}
+		case "$not":
+			value = bson.D{{Key: operator, Value: bson.D{{Key: "$gt", Value: value}}}}
+		case "":
+		default:
+			value = bson.D{{Key: operator, Value: value}}
+		}
+		all = append(all, bson.E{Key: path, Value: value})
+	}
+	return all
+}
