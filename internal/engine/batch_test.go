@@ -119,6 +119,7 @@ func TestStandingBesideWhatIsForeign(t *testing.T) {
 	g := p.acquire(ann, "read", Granted)
 	w.Change(bson.M{"$set": bson.M{"lock.tags.other": "text"}, "$push": bson.M{"lock.tags.read": 4}})
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl}, g)
+	p.release(g, Released)
 }
 
 func TestRenewAllWithoutACollection(t *testing.T) {

@@ -2,10 +2,21 @@ package engine
 
 import (
 	"cmp"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
+
+// Terms are what one acquire asks for its entry, or, of a Locker, what an acquire gets
+// that asks for none. The zero Terms of an acquire ask for nothing. Durations are
+// whole milliseconds.
+type Terms struct {
+	TTL   time.Duration // of the entry once it is held; 0 is the Locker's
+	Owner string        // "" is the Locker's
+	Least time.Duration // others are kept out for that long after the grant, whatever the holder does; 0 is none
+	Most  time.Duration // the lease ends that long after the grant, whatever the holder does; 0 is none
+}
 
 // Config holds the options of a Locker. Durations are whole milliseconds, which
 // is the server's precision.
@@ -75,6 +86,15 @@ func (c *Config) Lease(tag string) time.Duration {
 	return c.TTL
 }
 
+// LeaseBy returns the TTL of a held entry of this tag by an acquire's terms.
+func (c *Config) LeaseBy(tag string, t Terms) time.Duration {
+	ttl := cmp.Or(t.TTL, c.Lease(tag))
+	if t.Most > 0 {
+		ttl = min(ttl, t.Most)
+	}
+	return ttl
+}
+
 // Wait returns how long a waiting entry of this tag is kept between two
 // confirms.
 func (c *Config) Wait(tag string) time.Duration {
@@ -99,5 +119,48 @@ func (c *Config) Attempt(ttl time.Duration) Attempts {
 	return Attempts{
 		Timeout:    cmp.Or(c.AttemptTimeout, min(ttl/3, DefaultAttemptTimeout)),
 		RetryLimit: cmp.Or(c.RetryLimit, DefaultRetryLimit),
+	}
+}
+
+// Reading is one reading of this machine's clocks. The monotonic clock can't be set. It
+// may stand still while the machine is suspended: on Linux that time is added. The wall
+// clock goes on, but it can be set.
+type Reading struct {
+	Mono time.Duration
+	Wall time.Time // with no monotonic part
+}
+
+// Clocks reads the clocks.
+func (c *Config) Clocks() Reading {
+	if c.Clock != nil {
+		return c.Clock()
+	}
+	now := time.Now()
+	return Reading{Mono: now.Sub(c.start) + cmp.Or(c.suspensions, &suspensions).total(), Wall: now.Round(0)}
+}
+
+// suspensions are those of this machine.
+var suspensions = suspended{ahead: bootAhead}
+
+// suspended is for how long a machine was suspended.
+type suspended struct {
+	ahead func() time.Duration // of the monotonic clock is the one that goes on; or less, if the process stops between the two
+	most  atomic.Int64
+}
+
+// unlike is how far two clocks drift apart, in a reading, that go on together.
+const unlike = 10 * time.Millisecond
+
+// total never decreases: what was seen once counts.
+func (s *suspended) total() time.Duration {
+	ahead := s.ahead()
+	for {
+		most := s.most.Load()
+		switch {
+		case ahead < time.Duration(most)+unlike:
+			return time.Duration(most)
+		case s.most.CompareAndSwap(most, int64(ahead)):
+			return ahead
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -108,29 +107,5 @@ func TestRulesAreTheEnginesOwn(t *testing.T) {
 	delete(rules["write"], "read")
 	if diff := cmp.Diff(relations.Fair(), e.Rules()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The commands of a tag name every other tag, so their total size grows with
-// the square of the number of tags, and no faster.
-func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {
-	t.Parallel()
-	w := emptyWorld(t)
-	allocated := func(tags int) float64 {
-		rules := relations.Rules{}
-		for i := range tags {
-			rules[fmt.Sprintf("tag%03d", i)] = nil
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		if _, err := New(w.lab, rules, Config{Terms: Terms{TTL: ttl, Owner: "owner"}, Field: DefaultField}); err != nil {
-			t.Fatal(err)
-		}
-		runtime.ReadMemStats(&after)
-		return float64(after.TotalAlloc - before.TotalAlloc)
-	}
-	few, many := allocated(25), allocated(200)
-	if grown := many / few; grown > 100 { // 64 is the square of 8; the mutant had 226
-		t.Errorf("eight times as many tags take %.0f times the memory", grown)
 	}
 }

@@ -94,24 +94,3 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 		})
 	}
 }
-
-// The image of a release comes from before it.
-func TestImageOfARelease(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	g := p.acquire(ann, "read", Granted)
-	p.acquire(bob, "read", Granted)
-	before := w.Stored()
-	if own := p.ownEntry(before, g); own.ID != ann || own.Fence != g.Fence {
-		t.Errorf("%+v", own)
-	}
-	w.Change(bson.M{"$set": bson.M{"lock.tags.other": "not an array"}, "$push": bson.M{"lock.tags.read": "not an entry"}})
-	if own := p.ownEntry(w.Stored(), g); own.Fence != g.Fence {
-		t.Errorf("beside malformed ones: %+v", own)
-	}
-	w.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
-	if own := p.ownEntry(w.Stored(), g); own != (Entry{}) {
-		t.Errorf("without one: %+v", own)
-	}
-}

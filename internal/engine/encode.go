@@ -2,9 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -31,8 +34,7 @@ import (
 // driver's x/ packages promise no more than its fields do.
 type encoder struct {
 	registry *bson.Registry
-	encoding []func(*bson.Encoder) // the BSON options that are on
-	decoding []func(*bson.Decoder)
+	bson     options.BSONOptions
 }
 
 // newEncoder reads the collection's settings.
@@ -42,12 +44,9 @@ func newEncoder(coll *mongo.Collection) (encoder, error) {
 	if err := errors.Join(noRegistry, noOptions); err != nil {
 		return encoder{}, err
 	}
-	e := encoder{registry: registry}
-	if registry == nil {
-		e.registry = plainRegistry
-	}
+	e := encoder{registry: cmp.Or(registry, plainRegistry)}
 	if opts != nil {
-		e.encoding, e.decoding = encoding(*opts), decoding(*opts)
+		e.bson = *opts
 	}
 	return e, nil
 }
@@ -70,32 +69,25 @@ const wantDocument = "give a bson.D, bson.M, bson.Raw or a struct"
 // document encodes a value that must be a document. The result shares nothing
 // with v.
 func (e *encoder) document(v any) (bson.Raw, error) {
-	switch t := v.(type) {
-	case nil:
-		return nil, errors.New("nil is not a document; " + wantDocument)
-	case []byte:
-		v = bson.Raw(t)
-	case bson.D:
-		if t == nil {
-			v = bson.D{}
-		}
-	case bson.Marshaler:
-	case bson.ValueMarshaler: // the driver takes these inside documents only
-		encoded, err := e.value(v)
-		if err != nil {
-			return nil, err
-		}
-		return documentOf(encoded)
+	if bytes, isBytes := v.([]byte); isBytes {
+		v = bson.Raw(bytes)
 	}
-	var buffer bytes.Buffer
-	err := e.writer(&buffer).Encode(v)
+	encoded, err := e.value(v)
+	doc, isDocument := encoded.DocumentOK()
+	_, isD := v.(bson.D)
 	switch {
-	case err == nil:
-		return buffer.Bytes(), nil
-	case errors.As(err, &bson.TransitionError{}) || !holdsFields(v):
+	case v == nil:
+		return nil, errors.New("nil is not a document; " + wantDocument)
+	case err != nil && holdsFields(v):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("a %T is not a document; %s: %w", v, wantDocument, err)
+	case isDocument:
+		return doc, nil
+	case encoded.Type == bson.TypeNull && (isD || reflect.ValueOf(v).Kind() == reflect.Map): // the driver takes a nil one for an empty one
+		return assemble(0).end(), nil
 	default:
-		return nil, mongo.MarshalError{Value: v, Err: err}
+		return nil, fmt.Errorf("a %T is not a document; %s", v, wantDocument)
 	}
 }
 
@@ -127,8 +119,24 @@ func (e *encoder) value(v any) (bson.RawValue, error) {
 func (e *encoder) writer(buffer *bytes.Buffer) *bson.Encoder {
 	w := bson.NewEncoder(bson.NewDocumentWriter(buffer))
 	w.SetRegistry(e.registry)
-	for _, set := range e.encoding {
-		set(w)
+	o := &e.bson
+	for _, option := range []struct {
+		on  bool
+		set func(*bson.Encoder)
+	}{
+		{o.ErrorOnInlineDuplicates, (*bson.Encoder).ErrorOnInlineDuplicates},
+		{o.IntMinSize, (*bson.Encoder).IntMinSize},
+		{o.NilByteSliceAsEmpty, (*bson.Encoder).NilByteSliceAsEmpty},
+		{o.NilMapAsEmpty, (*bson.Encoder).NilMapAsEmpty},
+		{o.NilSliceAsEmpty, (*bson.Encoder).NilSliceAsEmpty},
+		{o.OmitZeroStruct, (*bson.Encoder).OmitZeroStruct},
+		{o.OmitEmpty, (*bson.Encoder).OmitEmpty},
+		{o.StringifyMapKeysWithFmt, (*bson.Encoder).StringifyMapKeysWithFmt},
+		{o.UseJSONStructTags, (*bson.Encoder).UseJSONStructTags},
+	} {
+		if option.on {
+			option.set(w)
+		}
 	}
 	return w
 }
@@ -153,52 +161,181 @@ func (e *encoder) decode(doc bson.Raw, target any) error {
 func (e *encoder) decodeInto(doc bson.Raw, target any) error {
 	r := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(doc)))
 	r.SetRegistry(e.registry)
-	for _, set := range e.decoding {
-		set(r)
+	o := &e.bson
+	for _, option := range []struct {
+		on  bool
+		set func(*bson.Decoder)
+	}{
+		{o.AllowTruncatingDoubles, (*bson.Decoder).AllowTruncatingDoubles},
+		{o.BinaryAsSlice, (*bson.Decoder).BinaryAsSlice},
+		{o.DefaultDocumentM, (*bson.Decoder).DefaultDocumentM},
+		{o.DefaultDocumentMap, (*bson.Decoder).DefaultDocumentMap},
+		{o.ObjectIDAsHexString, (*bson.Decoder).ObjectIDAsHexString},
+		{o.UseJSONStructTags, (*bson.Decoder).UseJSONStructTags},
+		{o.UseLocalTimeZone, (*bson.Decoder).UseLocalTimeZone},
+		{o.ZeroMaps, (*bson.Decoder).ZeroMaps},
+		{o.ZeroStructs, (*bson.Decoder).ZeroStructs},
+	} {
+		if option.on {
+			option.set(r)
+		}
 	}
 	return r.Decode(target)
 }
 
-// choose lists the options that are on.
-func choose[T any](options ...choice[T]) []func(*T) {
-	var on []func(*T)
-	for _, o := range options {
-		if o.on {
-			on = append(on, o.set)
+// This file refuses Go maps where the order of a document's fields matters. A document
+// as a value of _id, or of the shard key, is equal to another one only if its fields
+// have the same order. A map has none: each encoding of it would name another document.
+
+// checkMaps refuses a map with several keys below the _id and the fields of the shard
+// key. Operators have no order. It doesn't look into values that encode themselves.
+func (e *Engine) checkMaps(filter reflect.Value) (err error) {
+	for _, f := range e.encoder.fieldsOf(filter) {
+		switch {
+		case slices.Contains([]string{"$and", "$or", "$nor"}, f.name):
+			for i := range lengthOf(f.value) {
+				if err = e.checkMaps(indirect(f.value).Index(i)); err != nil {
+					return err
+				}
+			}
+		case slices.ContainsFunc(e.identity(), func(key string) bool { return within(f.name, key) || within(key, f.name) }):
+			if err = e.encoder.checkOrder(f.name, f.value); err != nil {
+				return err
+			}
 		}
 	}
-	return on
+	return nil
 }
 
-type choice[T any] struct {
-	on  bool
-	set func(*T)
+// checkOrder refuses maps in a value whose fields are in an order.
+func (e *encoder) checkOrder(name string, v reflect.Value) error {
+	v = indirect(v)
+	if !v.IsValid() {
+		return nil
+	}
+	encodesItself := e.encodesItself(v.Type())
+	if v.Kind() == reflect.Map && v.Len() > 1 && !encodesItself && !slices.ContainsFunc(v.MapKeys(), isOperator) {
+		return fmt.Errorf("%q has a %v of several fields, in which they have no order: it would name another document each time; give a bson.D or a struct", name, v.Type())
+	}
+	var inside []reflect.Value
+	for _, f := range e.fieldsOf(v) {
+		inside = append(inside, f.value)
+	}
+	if _, isD := asD(v); !isD {
+		for i := range lengthOf(v) {
+			inside = append(inside, v.Index(i))
+		}
+	}
+	if v.Kind() == reflect.Struct && !encodesItself {
+		for i := range v.NumField() {
+			if _, inline := fieldName(v.Type().Field(i)); inline { // a map's fields are those of the struct
+				inside = append(inside, v.Field(i))
+			}
+		}
+	}
+	for _, value := range inside {
+		if err := e.checkOrder(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func encoding(o options.BSONOptions) []func(*bson.Encoder) {
-	return choose(
-		choice[bson.Encoder]{o.ErrorOnInlineDuplicates, (*bson.Encoder).ErrorOnInlineDuplicates},
-		choice[bson.Encoder]{o.IntMinSize, (*bson.Encoder).IntMinSize},
-		choice[bson.Encoder]{o.NilByteSliceAsEmpty, (*bson.Encoder).NilByteSliceAsEmpty},
-		choice[bson.Encoder]{o.NilMapAsEmpty, (*bson.Encoder).NilMapAsEmpty},
-		choice[bson.Encoder]{o.NilSliceAsEmpty, (*bson.Encoder).NilSliceAsEmpty},
-		choice[bson.Encoder]{o.OmitZeroStruct, (*bson.Encoder).OmitZeroStruct},
-		choice[bson.Encoder]{o.OmitEmpty, (*bson.Encoder).OmitEmpty},
-		choice[bson.Encoder]{o.StringifyMapKeysWithFmt, (*bson.Encoder).StringifyMapKeysWithFmt},
-		choice[bson.Encoder]{o.UseJSONStructTags, (*bson.Encoder).UseJSONStructTags},
-	)
+func isOperator(key reflect.Value) bool {
+	return key.Kind() == reflect.String && strings.HasPrefix(key.String(), "$")
 }
 
-func decoding(o options.BSONOptions) []func(*bson.Decoder) {
-	return choose(
-		choice[bson.Decoder]{o.AllowTruncatingDoubles, (*bson.Decoder).AllowTruncatingDoubles},
-		choice[bson.Decoder]{o.BinaryAsSlice, (*bson.Decoder).BinaryAsSlice},
-		choice[bson.Decoder]{o.DefaultDocumentM, (*bson.Decoder).DefaultDocumentM},
-		choice[bson.Decoder]{o.DefaultDocumentMap, (*bson.Decoder).DefaultDocumentMap},
-		choice[bson.Decoder]{o.ObjectIDAsHexString, (*bson.Decoder).ObjectIDAsHexString},
-		choice[bson.Decoder]{o.UseJSONStructTags, (*bson.Decoder).UseJSONStructTags},
-		choice[bson.Decoder]{o.UseLocalTimeZone, (*bson.Decoder).UseLocalTimeZone},
-		choice[bson.Decoder]{o.ZeroMaps, (*bson.Decoder).ZeroMaps},
-		choice[bson.Decoder]{o.ZeroStructs, (*bson.Decoder).ZeroStructs},
-	)
+type namedValue struct {
+	name  string
+	value reflect.Value
+}
+
+// fieldsOf are a document's fields, before it is encoded.
+func (e *encoder) fieldsOf(v reflect.Value) (fields []namedValue) {
+	v = indirect(v)
+	if !v.IsValid() || e.encodesItself(v.Type()) {
+		return nil
+	}
+	d, isD := asD(v)
+	switch {
+	case isD:
+		for _, field := range d {
+			fields = append(fields, namedValue{field.Key, reflect.ValueOf(field.Value)})
+		}
+	case v.Kind() == reflect.Map:
+		for _, key := range v.MapKeys() {
+			fields = append(fields, namedValue{fmt.Sprint(key), v.MapIndex(key)})
+		}
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			switch name, inline := fieldName(v.Type().Field(i)); {
+			case inline:
+				fields = append(fields, e.fieldsOf(v.Field(i))...)
+			case name != "":
+				fields = append(fields, namedValue{name, v.Field(i)})
+			}
+		}
+	}
+	return fields
+}
+
+func asD(v reflect.Value) (d bson.D, is bool) {
+	of := reflect.TypeFor[bson.D]()
+	if v.Kind() != reflect.Slice || !v.CanInterface() || !v.Type().ConvertibleTo(of) {
+		return nil, false
+	}
+	return v.Convert(of).Interface().(bson.D), true
+}
+
+// fieldName is the name of a struct's field in a document, or "" for none.
+func fieldName(field reflect.StructField) (name string, inline bool) {
+	tag, tagged := field.Tag.Lookup("bson")
+	if !tagged {
+		tag = field.Tag.Get("json")
+	}
+	name, options, _ := strings.Cut(tag, ",")
+	switch {
+	case !field.IsExported() || name == "-":
+		return "", false
+	case slices.Contains(strings.Split(options, ","), "inline"):
+		return "", true
+	case name == "":
+		return strings.ToLower(field.Name), false
+	default:
+		return name, false
+	}
+}
+
+// encodesItself says that the caller's code, and not the driver's for all values of its
+// kind, encodes a type.
+func (e *encoder) encodesItself(t reflect.Type) bool {
+	var usual reflect.Type
+	switch t.Kind() {
+	case reflect.Map:
+		usual = reflect.TypeFor[map[string]any]()
+	case reflect.Struct:
+		usual = reflect.TypeFor[struct{}]()
+	default:
+		return false
+	}
+	own, err := e.registry.LookupEncoder(t)
+	common, _ := plainRegistry.LookupEncoder(usual)
+	return err != nil || reflect.TypeOf(own) != reflect.TypeOf(common)
+}
+
+// indirect is what pointers and interfaces lead to, or the zero Value.
+func indirect(v reflect.Value) reflect.Value {
+	for v.IsValid() && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) {
+		v = v.Elem()
+	}
+	return v
+}
+
+// lengthOf is the number of elements of an array whose elements are no bytes.
+func lengthOf(v reflect.Value) int {
+	v = indirect(v)
+	if !v.IsValid() || v.Kind() != reflect.Slice && v.Kind() != reflect.Array || v.Type().Elem().Kind() == reflect.Uint8 {
+		return 0
+	}
+	return v.Len()
 }

@@ -1,9 +1,38 @@
+// Package engine is the protocol: the layout in the document, the decision as
+// an aggregation expression, the commands, and the meaning of their answers.
+// Each command is one round trip. The engine has no goroutines, keeps no state
+// between commands, repeats no command and knows no public error.
+//
+// Read it from below: layout.go and bson.go have what is stored and sent, decision.go has who is granted, filter.go,
+// encode.go and update.go take in what callers give, failure.go and send.go are about the server, answer.go says what
+// an answer means. acquire.go, lease.go, token.go and admin.go have the commands: of who asks, of a holder, of the users
+// of a token, of an operator.
+//
+// Some rules look fussy. Each one keeps two holders apart; docs/protocol.md has the trace without it:
+//
+//   - An entry is always matched by id and fencing token: a late duplicate of an
+//     acquire can bring an id back, never a fencing token.
+//   - An expiry only moves forward: an older command may arrive after a newer.
+//   - A repeat extends what it finds, so that the attempt that was answered is
+//     the one that the holder's validity is counted from.
+//   - Grants and joins prune what has expired, so that an expired holder's
+//     guard can't pass beside a new holder.
+//   - A confirm is blocked by cooperative relations and by unknown tags too,
+//     if the other entry is held or earlier. No later entry blocks it, so
+//     that no two entries wait for each other.
+//   - Every grant and every join takes the next value of lock.fence.
+//   - A release before the time that the grant wrote down leaves a remainder,
+//     under an id that no late command of the lease matches.
+//   - A guarded write is numbered in the entry: a repeat is not applied twice.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock/relations"
@@ -13,39 +42,57 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
+// Commands are the protocol's commands that an acquire, a wait and a lease use.
+// An [Engine] sends them to the server, each one once. [AsFailure] reads the
+// error of a command that was not executed, or whose outcome is unknown.
+type Commands interface {
+	Acquire(context.Context, Filter, Request) (Answer, error)
+	Confirm(context.Context, Pin, Request) (Answer, error)
+
+	Renew(context.Context, Grant) (Answer, error)
+	RenewAll(context.Context, []Grant) (Answer, error)
+	Look(ctx context.Context, g Grant, document bool) (Answer, error)
+	Standing(context.Context, []Grant) (all map[uuid.UUID]Standing, sent Reading, err error)
+
+	Write(ctx context.Context, g Grant, u *Update, number int64) (Answer, error)
+	WriteAndRelease(context.Context, Grant, *Update) (Answer, error)
+	WriteAndHandOff(context.Context, Grant, *Update, Successor) (Answer, error)
+	Handoff(context.Context, Grant, Successor) (Answer, error)
+	Release(context.Context, Grant) (Answer, error)
+	Delete(context.Context, Grant) (Answer, error)
+
+	Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error)
+	Resume(context.Context, Filter, Token, Request) (Answer, error)
+	Touch(ctx context.Context, f Filter, k Token, ttl time.Duration) (Answer, error)
+	Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error)
+
+	Remove(ctx context.Context, f Filter, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
+	Read(context.Context, Pin) (*Image, error)
+
+	// Unreachable returns the reason why no command can be sent at present, or
+	// nil.
+	Unreachable() error
+}
+
+var _ Commands = (*Engine)(nil)
+
 // Engine sends the protocol's commands for one collection and one set of rules.
 // It is safe for concurrent use. Its only mutable state is whether its server
-// could be reached and has members, and the templates that it has made for the terms
-// of single acquires.
+// could be reached and has members, and the templates that it has made.
 type Engine struct {
 	Config
-	contact contact
-	members members
-	terms   byTerms
 	coll    *mongo.Collection
 	name    bson.RawValue // of the collection
 	encoder encoder       // of the caller's values
-	field   string
 	rules   relations.Rules
-	tags    map[string]*tagCommands
-	image   template      // the projection of an image without the document
-	done    template      // what is pushed to `done`, in a classic update
-	byID    template      // what is pulled from a tag
-	owner   bson.RawValue // of an entry, in a classic update
+	order   []string // the tags of the rules
+
+	reached   atomic.Bool // the server, by the last command
+	members   atomic.Int32
+	templates templates
 }
 
-// tagCommands are the parts of the commands for one tag.
-type tagCommands struct {
-	decision       decision                // without the times that terms decide
-	timed          [timedCommands]template // by the Locker's own terms
-	release, leave template                // a release by itself, and as a stage
-	image          template                // the projection with the document as of the grant
-	free           template                // the part of a claim's filter
-	fences         bson.Raw                // the projection of ids and fencing tokens, and of their times
-	first          first                   // for a compare-and-set
-}
-
-// New prepares the commands. rules must be valid, and cfg complete.
+// New makes the engine. rules must be valid, and cfg complete.
 func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, error) {
 	encoder, err := newEncoder(coll)
 	if err != nil {
@@ -57,182 +104,146 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	db := coll.Database().Client().Database(coll.Database().Name(), options.Database().
 		SetRegistry(plainRegistry).
 		SetBSONOptions(&options.BSONOptions{}))
-	e := &Engine{
-		Config:  cfg,
-		coll:    db.Collection(coll.Name()),
-		name:    value(coll.Name()),
-		encoder: encoder,
-		field:   cfg.Field,
-		owner:   value(cfg.Owner),
-		rules:   rules.Clone(),
-		tags:    map[string]*tagCommands{},
-	}
+	e := &Engine{Config: cfg, coll: db.Collection(coll.Name()), name: value(coll.Name()), encoder: encoder, rules: rules.Clone(), order: rules.Tags()}
 	e.start = time.Now()
 	// The pin begins with the whole _id, whether or not the shard key contains
 	// it or a part of it.
 	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return within(key, "_id") })
-	var now expr = "$$NOW"
-	if cfg.Now != nil {
-		now = nowPlaceholder
-	}
-	image := bson.D{{Key: "_id", Value: 1}, {Key: e.field, Value: 1}, {Key: nowKey, Value: now}}
-	for _, key := range e.ShardKey {
-		image = append(image, bson.E{Key: key, Value: 1})
-	}
-	id := idValue(idPlaceholder)
-	for tag, d := range e.decisions(now) {
-		c := &tagCommands{decision: d, first: firstOf(e.path(tag)), fences: value(bson.D{
-			{Key: "_id", Value: 1},
-			{Key: e.path(tag) + "." + idKey, Value: 1},
-			{Key: e.path(tag) + "." + fenceKey, Value: 1},
-			{Key: e.path(tag) + "." + seqKey, Value: 1}, // for other readers: histories, people
-			{Key: e.path(tag) + "." + expiresKey, Value: 1},
-		}).Value}
-		for _, t := range []struct {
-			into *template
-			from any
-		}{
-			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
-			{&c.leave, stage(e.path(tag), others(d.own, id))},
-			{&c.free, d.free()},
-			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
-		} {
-			if *t.into, err = newTemplate(t.from); err != nil {
-				return nil, err
-			}
-		}
-		e.tags[tag] = c
-		for command := range c.timed {
-			made, err := e.makeTimed(timed(command), tag, Terms{})
-			if err != nil {
-				return nil, err
-			}
-			c.timed[command] = *made
-		}
-	}
-	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -doneCap}}); err != nil {
-		return nil, err
-	}
-	if e.byID, err = newTemplate(bson.D{{Key: idKey, Value: id}}); err != nil {
-		return nil, err
-	}
-	e.image, err = newTemplate(image)
-	return e, err
+	return e, nil
 }
 
 // Rules returns the rules that the engine decides by. They must not be changed.
 func (e *Engine) Rules() relations.Rules { return e.rules }
 
-// path is the path of a tag's entries.
-func (e *Engine) path(tag string) string { return e.field + "." + tagsKey + "." + tag }
+// Namespace is the collection's name after its database's, as in "shop.orders".
+func (e *Engine) Namespace() string { return e.coll.Database().Name() + "." + e.coll.Name() }
 
-func (e *Engine) now() time.Time {
+// SamePlace says that both engines lock in one field of one collection, by one
+// client: two clients may be of two clusters.
+func (e *Engine) SamePlace(other *Engine) bool {
+	return e.coll.Database().Client() == other.coll.Database().Client() && e.SameNames(other)
+}
+
+// SameNames says that both engines lock in fields and collections of the same names.
+func (e *Engine) SameNames(other *Engine) bool {
+	return e.Namespace() == other.Namespace() && e.Field == other.Field
+}
+
+// path is the path of a tag's entries.
+func (e *Engine) path(tag string) string { return e.Field + "." + tagsKey + "." + tag }
+
+// serverTime is the server's time, in a command.
+func (e *Engine) serverTime() expr {
 	if e.Now == nil {
-		return time.Time{}
+		return "$$NOW"
 	}
 	return e.Now()
 }
 
-// Request describes the entry of an acquire or a confirm.
-type Request struct {
-	Tag      string
-	ID       uuid.UUID
-	Try      bool // refuse rather than wait
-	Document bool // the image holds the document as of the grant
-	Terms    Terms
-}
-
-// Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
-// or is refused and leaves no trace. A repeat with the same id extends the
-// entry that it finds. The image is nil if the outcome is NotFound. With
-// Config.Upsert two more commands make a missing document first, if the filter matches it
-// then.
-func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
-	t := e.arriving(r)
-	img, sent, err := e.show(ctx, forAcquire, f.doc, f.sort, t.fill(r.ID, e.now()), r)
-	if img == nil && err == nil && e.Upsert && f.Unmet == "" {
-		img, sent, err = e.insertAndModify(ctx, f, t, r)
+// decision is the decision on an entry of this tag that is held for this TTL.
+func (e *Engine) decision(tag string, ttl time.Duration) decision {
+	return decision{
+		lock: "$" + e.Field, own: "$" + e.path(tag), tag: tag, rules: e.rules, order: e.order, now: e.serverTime(),
+		held: (ttl + e.Tolerance).Milliseconds(), wait: (e.Wait(tag) + e.Tolerance).Milliseconds(),
 	}
-	return e.answer(img, err, sent, r, NotFound, Conflict)
 }
 
-// Confirm sends one confirm for a waiting entry. The entry is granted, or its
-// waiting is extended, or it is Lost. The image is nil if the document does not
-// exist.
-func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
-	img, sent, err := e.modify(ctx, forConfirm, bson.D(pin), e.confirming(r), r)
-	a, err := e.answer(img, err, sent, r, Lost, Lost)
-	if a.Outcome == Lost {
-		a.Gone = img == nil
-		return e.lost(ctx, a, err, pin, withID(r.Tag, r.ID))
+// part is a part of a command that has a template.
+type part uint8
+
+const (
+	acquiring part = iota
+	trying         // an acquire that doesn't wait
+	confirming
+	renewing
+	releasing // operators, where no remainder may stay
+	leaving   // the same as a stage
+	finding   // the filter of a claim
+	image     // a projection
+	imageWith // the document as of the grant
+	fences    // a projection: the own tag's ids and fencing tokens, and their times
+)
+
+// templates are what an engine has made. Most programs need a few, but some have a new
+// owner for each acquire: to make one costs less than to send it.
+type templates struct {
+	mu   sync.Mutex
+	made map[templateKey]*template
+}
+
+type templateKey struct {
+	part
+	tag   string
+	terms Terms
+}
+
+const mostTemplates = 1000
+
+// fill is a part of a command with this id, by an acquire's terms.
+func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
+	t.TTL, t.Most = e.LeaseBy(tag, t), 0
+	if e.Now != nil { // a time that is set by hand is in the command
+		return newTemplate(e.compose(p, tag, t)).fill(id)
 	}
-	return a, err
-}
-
-// Renew sends one renewal. It extends only an entry with this id and this
-// fencing token.
-func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
-	return e.matched(ctx, g.Pin, change{comment: forRenew, query: e.Guard(g), update: e.renewing(g).fill(g.ID, e.now())}, Renewed, g.owns)
-}
-
-// Look is a renewal whose image shows the whole lock, and the document if it is
-// asked for.
-func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, error) {
-	img, sent, err := e.modify(ctx, forRenew, e.Guard(g), e.renewing(g), Request{Tag: g.Tag, ID: g.ID, Document: document})
-	a := Answer{Outcome: Renewed, Image: img, Sent: sent}
-	if img == nil {
-		return e.lost(ctx, a, err, g.Pin, g.owns)
+	key := templateKey{p, tag, t}
+	e.templates.mu.Lock()
+	made := e.templates.made[key]
+	e.templates.mu.Unlock()
+	if made == nil {
+		made = newTemplate(e.compose(p, tag, t))
+		e.templates.add(key, made)
 	}
-	return a, err
+	return made.fill(id)
 }
 
-// Read reads the newest image without changing anything: it gives the verdict on
-// writes of unknown outcome. The image is nil if the document does not exist.
-func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
-	projection := e.image.fill(uuid.Nil, e.now()).document()
-	var found bson.Raw
-	if _, err = e.newest(ctx, search{comment: forProof, filter: bson.D(pin), fields: projection}, func(doc bson.Raw) { found = doc }); err != nil {
-		return nil, err
+// add keeps a template in the place of any other one, if there are too many.
+func (ts *templates) add(key templateKey, t *template) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.made == nil {
+		ts.made = map[templateKey]*template{}
 	}
-	return e.readImage(found, nil)
-}
-
-// modify sends one pipeline and reads its image.
-func (e *Engine) modify(ctx context.Context, comment bson.RawValue, filter any, t *template, r Request) (*Image, Reading, error) {
-	return e.show(ctx, comment, filter, nil, t.fill(r.ID, e.now()), r)
-}
-
-// show sends one update to the first document by the keys of sort, which may be
-// nil, and reads its image.
-func (e *Engine) show(ctx context.Context, comment bson.RawValue, filter any, sort bson.Raw, update any, r Request) (*Image, Reading, error) {
-	fields := e.projection(r).fill(r.ID, e.now()).document()
-	raw, sent, err := e.send(ctx, change{comment: comment, query: filter, update: update, sort: sort, shows: after, fields: fields})
-	img, err := e.readImage(raw, err)
-	if err != nil {
-		return nil, sent, err
+	for other := range ts.made {
+		if len(ts.made) < mostTemplates {
+			break
+		}
+		delete(ts.made, other)
 	}
-	return img, sent, nil
+	ts.made[key] = t
 }
 
-// projection is the projection of the image, with the document as of the grant
-// if the request asks for it.
-func (e *Engine) projection(r Request) *template {
-	if r.Document {
-		return &e.tags[r.Tag].image
+// compose is a part of a command, with a placeholder for the id.
+func (e *Engine) compose(p part, tag string, t Terms) any {
+	d, id, path := e.decision(tag, t.TTL), placeholder, e.path(tag)
+	if t.Least > 0 {
+		d.until = (t.Least + e.Tolerance).Milliseconds()
 	}
-	return &e.image
-}
-
-// nothing is what an $unset says of a field.
-var nothing = value("")
-
-// matched sends a change whose query decides everything: it matches the document of the
-// pin while that has an entry that is its own.
-func (e *Engine) matched(ctx context.Context, pin Pin, c change, outcome Outcome, own func(Entry) bool) (Answer, error) {
-	img, sent, err := e.send(ctx, c)
-	a := Answer{Outcome: outcome, Sent: sent}
-	if img == nil {
-		return e.lost(ctx, a, err, pin, own)
+	switch p {
+	case acquiring, trying:
+		return d.arrival(p == acquiring, id, cmp.Or(t.Owner, e.Owner))
+	case confirming:
+		return d.confirmation(id)
+	case renewing:
+		return d.renewal(id)
+	case releasing:
+		return bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: bson.D{{Key: idKey, Value: id}}}}}}
+	case leaving:
+		return stage(path, others(d.own, id))
+	case finding:
+		return d.free()
+	case fences:
+		fields := bson.D{{Key: "_id", Value: 1}}
+		for _, key := range []string{idKey, fenceKey, seqKey, expiresKey} { // seq is for other readers: histories, people
+			fields = append(fields, bson.E{Key: path + "." + key, Value: 1})
+		}
+		return fields
 	}
-	return a, err
+	fields := bson.D{{Key: "_id", Value: 1}, {Key: e.Field, Value: 1}, {Key: nowKey, Value: d.now}}
+	for _, key := range e.ShardKey {
+		fields = append(fields, bson.E{Key: key, Value: 1})
+	}
+	if p == imageWith {
+		fields = append(fields, bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})
+	}
+	return fields
 }

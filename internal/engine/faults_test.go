@@ -164,7 +164,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.contact.known.Store(true) // the server could be reached a moment ago
+	e.reached.Store(true) // the server could be reached a moment ago
 	p := &peer{&world{Document: &fixture.Document{TB: t, ID: 1}}, e}
 	for name, send := range modifying(p, Grant{Pin: Pin{{Key: "_id", Value: value(1)}}, Entry: Entry{Tag: "write", ID: ann}}) {
 		for range 2 {
@@ -172,7 +172,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 			_, err := send(ctx)
 			f := AsFailure(err)
 			cancel()
-			if !f.Outage() || e.contact.known.Load() {
+			if !f.Outage() || e.reached.Load() {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -1,14 +1,66 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
+
+// Pin is the filter that names one document for good: its _id and the fields of
+// the shard key, each a [bson.RawValue]. The caller's own filter may stop
+// matching under the lock.
+type Pin bson.D
+
+// ID is the document's _id.
+func (p Pin) ID() bson.RawValue { return p[0].Value.(bson.RawValue) }
+
+// Compare is the order in which a command of several statements names its
+// documents: some servers lock the documents until the whole command is done, and
+// two commands would wait for each other.
+func (p Pin) Compare(other Pin) int {
+	x, y := p.ID(), other.ID()
+	return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
+}
+
+func idsOf(pins []Pin) bson.A {
+	all := make(bson.A, len(pins))
+	for i, pin := range pins {
+		all[i] = pin.ID()
+	}
+	return all
+}
+
+func filtersOf(pins []Pin) bson.A {
+	all := make(bson.A, len(pins))
+	for i, pin := range pins {
+		all[i] = bson.D(pin)
+	}
+	return all
+}
+
+func (p Pin) and(more ...bson.E) bson.D {
+	return append(slices.Clone(bson.D(p)), more...)
+}
+
+// Pin makes the pin of the image's document.
+func (e *Engine) Pin(img *Image) Pin {
+	pin := Pin{{Key: "_id", Value: img.ID}}
+	for _, key := range e.ShardKey {
+		v := bson.RawValue{Type: bson.TypeNull} // a missing field is null to the shard key, and to a filter
+		if found, err := img.raw.LookupErr(strings.Split(key, ".")...); err == nil {
+			v = clone(found)
+		}
+		pin = append(pin, bson.E{Key: key, Value: v})
+	}
+	return pin
+}
 
 // Filter is a caller's filter, checked and encoded.
 type Filter struct {
@@ -48,7 +100,7 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	if err != nil {
 		return Filter{}, fmt.Errorf("doclock.ID(…) names a document by its _id: %w", err)
 	}
-	if err := e.checkMaps(filter); err != nil {
+	if err := e.checkMaps(reflect.ValueOf(filter)); err != nil {
 		return Filter{}, err
 	}
 	fields, err := doc.Elements()
@@ -154,4 +206,59 @@ func (f Filter) At(pin Pin) Filter {
 // and is the filter with more conditions.
 func (f Filter) and(more ...any) bson.Raw {
 	return value(bson.D{{Key: "$and", Value: append(bson.A{f.doc}, more...)}}).Value
+}
+
+// fresh are the fields that a document which Upsert makes has beside its identity and
+// its lock, by the filter's equalities, and the first of its conditions that such a
+// document doesn't meet, or may not.
+func (e *Engine) fresh(pin Pin, fields []bson.RawElement) (made bson.D, unmet string) {
+	paths := []string{e.Field}
+	for _, p := range pin {
+		paths = append(paths, p.Key)
+	}
+	set := func(path string) bool {
+		return slices.ContainsFunc(paths, func(other string) bool { return within(path, other) || within(other, path) })
+	}
+	var conditions []bson.RawElement
+	for _, f := range fields {
+		switch key := f.Key(); {
+		case slices.ContainsFunc(pin, func(p bson.E) bool { return p.Key == key }), key == "$comment":
+		case !strings.HasPrefix(key, "$") && isEquality(f.Value()) && !set(key):
+			paths = append(paths, key)
+			made = append(made, bson.E{Key: key, Value: f.Value()})
+		default:
+			conditions = append(conditions, f)
+		}
+	}
+	for _, c := range conditions {
+		key := c.Key()
+		absent := !set(key) || within(key, e.Field) && key != e.Field
+		if strings.HasPrefix(key, "$") || !absent || !meetsAbsent(c.Value()) {
+			return made, key
+		}
+	}
+	return made, ""
+}
+
+// meetsAbsent says that a field which is absent meets a condition, by operators of which
+// that is certain.
+func meetsAbsent(condition bson.RawValue) bool {
+	operators, isDocument := condition.DocumentOK()
+	elements, err := operators.Elements()
+	null := func(v bson.RawValue) bool { return v.Type == bson.TypeNull || v.Type == bson.TypeUndefined }
+	return isDocument && err == nil && !slices.ContainsFunc(elements, func(o bson.RawElement) bool {
+		switch v := o.Value(); o.Key() {
+		case "$ne":
+			return null(v)
+		case "$nin":
+			array, isArray := v.ArrayOK()
+			values, err := array.Values()
+			return !isArray || err != nil || slices.ContainsFunc(values, null)
+		case "$exists":
+			exists, isBool := v.BooleanOK()
+			return exists || !isBool
+		default:
+			return true
+		}
+	})
 }

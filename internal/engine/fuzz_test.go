@@ -121,10 +121,7 @@ func FuzzParseLock(f *testing.F) {
 	f.Add(byte(bson.TypeEmbeddedDocument), []byte{5, 0})
 	e := offline(f, relations.Fair())
 	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
-		lock, err := parseLock(bson.RawValue{Type: bson.Type(kind), Value: data})
-		if err != nil && len(lock.Entries)+len(lock.Done) > 0 {
-			t.Errorf("%v, and yet %+v", err, lock)
-		}
+		lock, _ := parseLock(bson.RawValue{Type: bson.Type(kind), Value: data})
 		lock.FinishedBy(ann)
 		lock.Find("read", ann)
 		img := &Image{Lock: lock, Now: epoch}

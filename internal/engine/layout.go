@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -35,6 +35,10 @@ const (
 // version is that of the format: the greatest `v` of a lock that the decisions
 // judge. Nothing writes it yet; a lock without it has version 1.
 const version = 1
+
+// fenceLimit is 2^53: all whole numbers up to it are exact in every numeric
+// type.
+const fenceLimit = 1 << 53
 
 // doneCap is the number of ids that `done` keeps.
 const doneCap = 8
@@ -95,87 +99,77 @@ var (
 )
 
 // parseLock reads a lock field. It returns errForeign or errNewer for exactly
-// those values that the pipelines leave untouched (see ours in expr.go), so that
-// both sides agree on what is not a lock.
-func parseLock(v bson.RawValue) (Lock, error) {
+// those values that the pipelines leave untouched (see ours in decision.go), so that
+// both sides agree on what is not a lock. Beside it stands what can be read all the same.
+func parseLock(v bson.RawValue) (l Lock, err error) {
+	foreign := func(format string, args ...any) {
+		if err == nil {
+			err = fmt.Errorf("%w: %s", errForeign, fmt.Sprintf(format, args...))
+		}
+	}
 	if absent(v) {
-		return Lock{}, nil
+		return l, nil
 	}
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return Lock{}, fmt.Errorf("%w: it holds a value of type %s", errForeign, v.Type)
+	doc, isDocument := v.DocumentOK()
+	if !isDocument {
+		foreign("it holds a value of type %s", v.Type)
+		return l, err
 	}
-	var l Lock
-	fields, err := doc.Elements()
-	if err != nil {
-		return Lock{}, fmt.Errorf("%w: %v", errForeign, err)
-	}
-	if v := doc.Lookup(versionKey); !absent(v) && bsonvalue.Compare(v, long(version)) > 0 {
-		return Lock{}, fmt.Errorf("%w: its v is %s, and this one knows up to %d", errNewer, bsonvalue.Readable(v), version)
+	fields, malformed := doc.Elements()
+	if malformed != nil {
+		foreign("%v", malformed)
+	} else if v := doc.Lookup(versionKey); !absent(v) && bsonvalue.Compare(v, long(version)) > 0 {
+		err = fmt.Errorf("%w: its v is %s, and this one knows up to %d", errNewer, bsonvalue.Readable(v), version)
 	}
 	for _, f := range fields {
 		switch v := f.Value(); f.Key() {
 		case fenceKey:
+			ok := false
 			if l.Fence, ok = lastNumber(v); !ok {
-				return Lock{}, fmt.Errorf("%w: its fence is %s", errForeign, bsonvalue.Readable(v))
+				foreign("its fence is %s", bsonvalue.Readable(v))
 			}
 		case tagsKey:
-			if l.Entries, err = parseTags(v); err != nil {
-				return Lock{}, err
-			}
+			l.Entries = parseTags(v, foreign)
 		case doneKey:
 			l.Done = parseDone(v)
 		case brokenKey:
 			l.Broken, _ = number(v)
 		}
 	}
-	return l, nil
+	return l, err
 }
 
-func parseTags(v bson.RawValue) ([]Entry, error) {
-	if absent(v) {
-		return nil, nil
+func parseTags(v bson.RawValue, foreign func(format string, args ...any)) (entries []Entry) {
+	doc, isDocument := v.DocumentOK()
+	if !isDocument && !absent(v) {
+		foreign("its tags are of type %s", v.Type)
 	}
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return nil, fmt.Errorf("%w: its tags are of type %s", errForeign, v.Type)
+	if !isDocument {
+		return nil
 	}
-	tags, err := doc.Elements()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errForeign, err)
+	tags, malformed := doc.Elements()
+	if malformed != nil {
+		foreign("%v", malformed)
 	}
-	var entries []Entry
 	for _, t := range tags {
-		more, err := parseEntries(t.Key(), t.Value())
-		if err != nil {
-			return nil, err
+		array, isArray := t.Value().ArrayOK()
+		switch values, malformed := array.Values(); {
+		case absent(t.Value()):
+		case !isArray:
+			foreign("its tag %q is of type %s", t.Key(), t.Value().Type)
+		case malformed != nil:
+			foreign("%v", malformed)
+		default:
+			for i, v := range values {
+				if doc, ok := v.DocumentOK(); ok {
+					entries = append(entries, parseEntry(t.Key(), doc))
+				} else {
+					foreign("entry %d of its tag %q is of type %s", i, t.Key(), v.Type)
+				}
+			}
 		}
-		entries = append(entries, more...)
 	}
-	return entries, nil
-}
-
-func parseEntries(tag string, v bson.RawValue) ([]Entry, error) {
-	if absent(v) {
-		return nil, nil
-	}
-	array, ok := v.ArrayOK()
-	if !ok {
-		return nil, fmt.Errorf("%w: its tag %q is of type %s", errForeign, tag, v.Type)
-	}
-	values, err := array.Values()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errForeign, err)
-	}
-	entries := make([]Entry, len(values))
-	for i, v := range values {
-		doc, ok := v.DocumentOK()
-		if !ok {
-			return nil, fmt.Errorf("%w: entry %d of its tag %q is of type %s", errForeign, i, tag, v.Type)
-		}
-		entries[i] = parseEntry(tag, doc)
-	}
-	return entries, nil
+	return entries
 }
 
 // parseEntry never fails. A field that it can't read stays zero, so that people
@@ -192,35 +186,6 @@ func parseEntry(tag string, doc bson.Raw) Entry {
 	e.Detached, _ = doc.Lookup(detachedKey).BooleanOK()
 	e.Until, _ = doc.Lookup(untilKey).TimeOK()
 	return e
-}
-
-// newEntry has the expressions of an entry that a pipeline makes. A nil one is left
-// out.
-type newEntry struct{ id, owner, seq, fence, since, expires, key, until expr }
-
-// document has the fields in the order that all entries have.
-func (e newEntry) document() (doc bson.D) {
-	for _, field := range (bson.D{
-		{Key: idKey, Value: e.id},
-		{Key: ownerKey, Value: e.owner},
-		{Key: seqKey, Value: e.seq},
-		{Key: fenceKey, Value: e.fence},
-		{Key: sinceKey, Value: e.since},
-		{Key: expiresKey, Value: e.expires},
-		{Key: tokenKey, Value: e.key},
-		{Key: untilKey, Value: e.until},
-	}) {
-		if field.Value != nil {
-			doc = append(doc, field)
-		}
-	}
-	return doc
-}
-
-// inherited is what the entry $$e passes on to one that takes its place under
-// another id.
-func inherited() newEntry {
-	return newEntry{owner: "$$e." + ownerKey, seq: "$$e." + seqKey, fence: "$$e." + fenceKey, since: "$$e." + sinceKey}
 }
 
 func parseDone(v bson.RawValue) []uuid.UUID {
@@ -258,24 +223,26 @@ func number(v bson.RawValue) (int64, bool) {
 	}
 }
 
-// idValue is an id in the document's form.
-func idValue(id uuid.UUID) bson.RawValue {
-	data := append(make([]byte, 0, 5+len(id)), byte(len(id)), 0, 0, 0, bson.TypeBinaryUUID) // every command has one or two
-	return bson.RawValue{Type: bson.TypeBinary, Value: append(data, id[:]...)}
-}
-
-// long is a number in the document's form. It needs no encoder.
-func long(n int64) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
-}
-
-// value marshals a part of a command that is the library's own. In a command it
-// may stand beside the caller's parts, but the caller's registry and BSON
-// options can't alter it.
-func value(v any) bson.RawValue {
-	kind, data, err := bson.MarshalValue(v)
-	if err != nil {
-		panic(fmt.Sprintf("doclock: marshal a value of the library's own: %v", err))
+// lastNumber reads lock.fence. It accepts any number from 0 up to, and without,
+// fenceLimit; a missing or null field is 0. Any other value makes the field
+// foreign (see ours in decision.go).
+func lastNumber(v bson.RawValue) (n int64, ok bool) {
+	switch v.Type {
+	case 0, bson.TypeNull, bson.TypeUndefined:
+		return 0, true
+	case bson.TypeInt32, bson.TypeInt64:
+		n = v.AsInt64()
+		return n, n >= 0 && n < fenceLimit
+	case bson.TypeDouble:
+		f := v.Double()
+		if f >= 0 && f < fenceLimit { // NaN is neither
+			return int64(f), true
+		}
+	case bson.TypeDecimal128:
+		r, isNumber := new(big.Rat).SetString(v.Decimal128().String())
+		if isNumber && r.Sign() >= 0 && r.Cmp(big.NewRat(fenceLimit, 1)) < 0 {
+			return new(big.Int).Quo(r.Num(), r.Denom()).Int64(), true
+		}
 	}
-	return bson.RawValue{Type: kind, Value: data}
+	return 0, false
 }

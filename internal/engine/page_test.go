@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
@@ -107,12 +106,12 @@ func TestVectorsHaveTheCommands(t *testing.T) {
 		must(t, err)
 		for _, tag := range pageRules[name].Tags() {
 			commands := []string{"acquire", "try", "confirm"}
-			if !e.tags[tag].decision.waits() { // a try is an acquire, and nothing is confirmed
+			if !e.decision(tag, ttl).waits() { // a try is an acquire, and nothing is confirmed
 				commands = commands[:1]
 			}
 			for c, command := range commands {
-				update := e.template([]timed{acquiring, trying, confirming}[c], tag, Terms{}).fill(uuid.MustParse("11111111-2222-4333-8444-555555555555"), time.Time{})
-				text, err := bson.MarshalExtJSON(field("update", update.value()), false, false)
+				update := e.fill([]part{acquiring, trying, confirming}[c], tag, Terms{}, uuid.MustParse("11111111-2222-4333-8444-555555555555"))
+				text, err := bson.MarshalExtJSON(field("update", update), false, false)
 				must(t, err)
 				lines = append(lines, fmt.Sprintf("  {\"rules\": %q, \"tag\": %q, \"command\": %q, %s", name, tag, command, marked.Replace(string(text))[1:]))
 			}

@@ -110,7 +110,7 @@ func (p *peer) asStored(name string, img *Image) {
 	if id := doc.Lookup("_id"); !img.ID.Equal(id) {
 		p.Errorf("%s: the image is of document %v, not %v", name, img.ID, id)
 	}
-	field, _ := doc.LookupErr(p.field)
+	field, _ := doc.LookupErr(p.Field)
 	stored, err := parseLock(field)
 	if err != nil {
 		p.Fatal(err)
@@ -134,7 +134,7 @@ func (p *peer) untouched(name string, command func()) {
 // users are the document's fields without the lock.
 func (p *peer) users() bson.Raw {
 	p.Helper()
-	fields, err := without(p.Stored(), p.field)
+	fields, err := without(p.Stored(), p.Field)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 	t.Parallel()
 	var parsing atomic.Bool
 	registry, plain := bson.NewRegistry(), bson.NewRegistry()
-	for _, of := range []reflect.Type{reflect.TypeFor[bson.D](), reflect.TypeFor[bson.A](), reflect.TypeFor[bson.Raw](), reflect.TypeFor[bson.RawValue](), reflect.TypeFor[raw]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[bson.D](), reflect.TypeFor[bson.A](), reflect.TypeFor[bson.Raw](), reflect.TypeFor[bson.RawValue]()} {
 		encoder, err := plain.LookupEncoder(of)
 		if err != nil {
 			t.Fatal(err)

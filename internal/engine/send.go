@@ -4,10 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
+
+// The comments of commands, by which whoever runs the database recognises them in
+// its log, its profiler and its list of operations. A caller's own comment on an
+// update takes their place.
+var (
+	forAcquire   = comment("acquire")
+	forConfirm   = comment("confirm")
+	forRenew     = comment("renew")
+	forUpdate    = comment("update")
+	forRelease   = comment("release")
+	forHandoff   = comment("handoff")
+	forDelete    = comment("delete")
+	forDetach    = comment("detach")
+	forResume    = comment("resume")
+	forTouch     = comment("touch")
+	forDowngrade = comment("downgrade")
+	forClaim     = comment("claim")
+	forCleanUp   = comment("clean-up")
+	forProof     = comment("proof") // of a negative answer, or of what an attempt has done
+	forAdmin     = comment("admin")
+)
+
+func comment(command string) bson.RawValue { return value("doclock " + command) }
 
 // This file has the commands that write, as they are sent. One attempt is one
 // message. The driver's own functions for writes give each one a transaction
@@ -27,18 +53,9 @@ type change struct {
 	options assembly      // the elements of a caller's options
 	comment bson.RawValue // none where the options have one
 
-	shows  image
-	fields bson.Raw // the projection of the image
+	new    bson.RawValue // yes: the image is from after the change; no: from before; none for the _id alone
+	fields bson.RawValue // the projection of the image
 }
-
-// image is what the answer to a change shows of the document.
-type image uint8
-
-const (
-	onlyID image = iota
-	before
-	after
-)
 
 var (
 	majority = value(bson.D{{Key: "w", Value: "majority"}})
@@ -80,7 +97,7 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 	if !c.delete {
 		action, what = "update", encoded(c.update)
 	}
-	command := assemble(288+len(query.Value)+len(what.Value)+len(c.fields)+len(c.options)).add("findAndModify", e.name)
+	command := assemble(288+len(query.Value)+len(what.Value)+len(c.fields.Value)+len(c.options)).add("findAndModify", e.name)
 	if len(c.filters) > 0 {
 		command = command.add("arrayFilters", arrayOfDocuments(c.filters))
 	}
@@ -88,17 +105,10 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 		command = command.add("comment", c.comment)
 	}
 	command = append(command, c.options...)
-	switch {
-	case c.shows == onlyID:
+	if c.new.Type == 0 {
 		command = command.add("fields", justID)
-	case c.fields != nil:
-		command = command.add("fields", embedded(c.fields))
-	}
-	switch c.shows {
-	case before:
-		command = command.add("new", no)
-	case after:
-		command = command.add("new", yes)
+	} else {
+		command = command.add("fields", c.fields).add("new", c.new)
 	}
 	command = command.add("query", query)
 	if c.sort != nil {
@@ -166,14 +176,258 @@ func (e *Engine) run(ctx context.Context, command bson.Raw) (reply bson.Raw, err
 	return reply, e.failed(err)
 }
 
-// encoded is a part of a command.
-func encoded(part any) bson.RawValue {
-	switch part := part.(type) {
-	case bson.Raw:
-		return embedded(part)
-	case raw:
-		return part.value()
-	default:
-		return value(part)
+// This file has the reads, as they are sent. The driver's own functions send a read
+// again without a pause, for as long as its context lasts: a server in trouble gets
+// thousands of them a second. RunCommand sends it once, and whoever sends commands
+// again does so with pauses. It tells the server the time that the context leaves.
+
+// Read concerns. None that a collection has counts.
+var (
+	majorityRead     = concern("majority")
+	linearizableRead = concern("linearizable")
+	localRead        = concern("local")
+)
+
+func concern(level string) bson.RawValue { return value(bson.D{{Key: "level", Value: level}}) }
+
+// search is a find.
+type search struct {
+	comment bson.RawValue
+	filter  any
+	fields  bson.RawValue
+	batch   int32 // the most documents of each answer; 0 means that there is one answer
+	limit   int   // the most documents of the only answer; 0 means one
+	sort    bson.Raw
+}
+
+// find sends a find, and returns its documents, which are read with this concern.
+func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*documents, error) {
+	filter := encoded(s.filter)
+	command := assemble(160+len(filter.Value)+len(s.fields.Value)).add("find", e.name)
+	if s.batch > 0 {
+		command = command.add("batchSize", value(s.batch))
 	}
+	command = command.add("comment", s.comment).add("filter", filter)
+	if s.batch == 0 {
+		command = command.add("limit", long(int64(max(s.limit, 1))))
+	}
+	command = command.add("projection", s.fields)
+	if s.batch == 0 {
+		command = command.add("singleBatch", yes)
+	}
+	command = command.add("readConcern", level)
+	if s.sort != nil {
+		command = command.add("sort", embedded(s.sort))
+	}
+	return e.cursor(ctx, command.end(), s.comment, s.batch)
+}
+
+// cursor sends a read whose answer is a cursor.
+func (e *Engine) cursor(ctx context.Context, command bson.Raw, comment bson.RawValue, batch int32) (*documents, error) {
+	var cursor *mongo.Cursor
+	err := guard(func() (err error) {
+		cursor, err = e.coll.Database().RunCommandCursor(ctx, command)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	cursor.SetComment(comment)
+	cursor.SetBatchSize(batch)
+	return &documents{cursor}, nil
+}
+
+// visit sends a find, and calls see with each document.
+func (e *Engine) visit(ctx context.Context, level bson.RawValue, s search, see func(bson.Raw)) error {
+	found, err := e.find(ctx, level, s)
+	if err == nil {
+		err = found.each(ctx, func(doc bson.Raw) bool { see(doc); return true })
+	}
+	if noCollection(err) {
+		return nil
+	}
+	return e.failed(err)
+}
+
+// documents are what a read has found.
+type documents struct{ *mongo.Cursor }
+
+// each calls see with one document after the other, until it returns false.
+func (d *documents) each(ctx context.Context, see func(bson.Raw) bool) error {
+	defer d.close(ctx)
+	for {
+		more := false
+		err := guard(func() error {
+			more = d.Next(ctx)
+			return d.Err()
+		})
+		if err != nil || !more || !see(d.Current) {
+			return err
+		}
+	}
+}
+
+// close closes the cursor on the server too, also where ctx has ended: the server
+// would keep it for minutes.
+func (d *documents) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = guard(func() error { return d.Close(ctx) })
+}
+
+// failed classifies the error of a command. If it could not reach the server, the next
+// command first asks the driver for a server. So a command that can't be sent is known
+// not to have left.
+func (e *Engine) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	left := !notSent(err)
+	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
+		e.reached.Store(false)
+	}
+	if !left {
+		return unsent(err)
+	}
+	return classify(err)
+}
+
+// begin makes sure that a command can be sent, and reads the clocks before the
+// send. Every validity is counted from that reading (rule 4).
+func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
+	if err = e.Reach(ctx); err == nil {
+		err = BeginSending(ctx)
+	}
+	return e.Clocks(), err
+}
+
+// Reach waits until the driver knows a server to send to. It returns a Failure
+// if there is none when ctx ends, if the servers refuse the client's credentials,
+// or if the caller has revoked the command. It sends nothing.
+func (e *Engine) Reach(ctx context.Context) error {
+	for pause := firstLook; !e.reached.Load(); pause = min(2*pause, longLook) {
+		err := e.unreachable()
+		if err == nil {
+			e.reached.Store(true)
+			break
+		}
+		if !err.Passes {
+			return err
+		}
+		if isRevoked(ctx) {
+			return certain(ErrRevoked)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return nil
+}
+
+// Pauses between two checks of the driver's servers.
+const (
+	firstLook = time.Millisecond
+	longLook  = 50 * time.Millisecond
+)
+
+// Unreachable returns the reason why no command can be sent at present: a
+// server's last error, and then the driver's, with the addresses and the error of
+// each. It is nil if no reason is known.
+func (e *Engine) Unreachable() error {
+	if f := e.unreachable(); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (e *Engine) unreachable() *Failure {
+	if e.reached.Load() {
+		return nil
+	}
+	// With an ended context the driver neither waits nor sends. If it knows no server, it
+	// checks them, or notices the end before that: it draws which.
+	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	defer cancel()
+	var err error
+	for range draws {
+		err = guard(func() error { return e.coll.Database().Client().Ping(ended, readpref.Primary()) })
+		if unselected(err) == nil {
+			return nil
+		}
+	}
+	return unsent(err)
+}
+
+// draws is how often one look asks the driver, of which one in two has it check its
+// servers.
+const draws = 10
+
+// Sending tells a caller that doesn't wait for a command's answer whether the
+// command was sent.
+type Sending struct {
+	state atomic.Int32
+
+	Each func() // is called before each command, repeats included; or nil
+}
+
+const (
+	waiting int32 = iota
+	sent
+	revoked
+)
+
+type sendingKey struct{}
+
+// ErrRevoked is the error of a command that was not sent, because its caller has
+// revoked it.
+var ErrRevoked = errors.New("the caller has left before the command was sent")
+
+// WithSending returns a context whose commands record in s that they were sent. A
+// nil s forgets an earlier one.
+func WithSending(ctx context.Context, s *Sending) context.Context {
+	return context.WithValue(ctx, sendingKey{}, s)
+}
+
+// BeginSending notes that a command is sent now: all [Commands] call it right
+// before. It returns a Failure where the caller has revoked the command.
+func BeginSending(ctx context.Context) error {
+	s, _ := ctx.Value(sendingKey{}).(*Sending)
+	switch {
+	case s == nil:
+		return nil
+	case !s.begin():
+		return certain(ErrRevoked)
+	case s.Each != nil:
+		s.Each()
+	}
+	return nil
+}
+
+func (s *Sending) begin() bool {
+	return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent
+}
+
+// Revoke reports that nothing was sent, and makes sure that nothing will be.
+func (s *Sending) Revoke() bool {
+	return s.state.CompareAndSwap(waiting, revoked) || s.state.Load() == revoked
+}
+
+// Revoke is that of the context's commands.
+func Revoke(ctx context.Context) bool {
+	s, _ := ctx.Value(sendingKey{}).(*Sending)
+	return s != nil && s.Revoke()
+}
+
+func isRevoked(ctx context.Context) bool {
+	s, _ := ctx.Value(sendingKey{}).(*Sending)
+	return s != nil && s.state.Load() == revoked
+}
+
+// InTransaction reports whether ctx carries a running transaction. A command on
+// ctx would join the transaction, and a detached one could wait for it.
+func InTransaction(ctx context.Context) bool {
+	session := mongo.SessionFromContext(ctx)
+	return session != nil && session.TransactionRunning()
 }

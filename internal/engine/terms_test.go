@@ -1,14 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // An acquire's own TTL and owner are in its entry, and later commands go by that
@@ -51,45 +50,29 @@ func TestTermsOfAnAcquire(t *testing.T) {
 	}
 }
 
-// Templates are made once for the same terms, and their number is bounded. The
-// Locker's own terms have theirs from the start.
-func TestTemplatesOfTermsAreBounded(t *testing.T) {
+// Templates are made once for the same terms, and their number is bounded.
+func TestTemplatesAreBounded(t *testing.T) {
 	t.Parallel()
 	e := offline(t, relations.Fair())
-	by := func(t Terms) Request { return Request{Tag: "write", Terms: t} }
-	e.arriving(by(Terms{}))
-	e.confirming(by(Terms{Owner: "a job"})) // which a confirm doesn't write
-	e.renewing(Grant{TTL: e.Lease("write"), Entry: Entry{Tag: "write"}})
-	if n := len(e.terms.made); n != 0 {
-		t.Errorf("%d templates were made for the Locker's own terms", n)
+	arriving := func(terms Terms) { e.arriving(Request{Tag: "write", Terms: terms}) }
+	for range 2 {
+		arriving(Terms{})
+		arriving(Terms{TTL: e.Lease("write"), Most: time.Hour}) // the same
+		arriving(Terms{TTL: time.Minute})
+		e.confirming(Request{Tag: "write"})
+		e.confirming(Request{Tag: "write", Terms: Terms{Owner: "a job"}}) // which a confirm doesn't write
+		e.renewing(Grant{TTL: e.Lease("write"), Entry: Entry{Tag: "write"}})
 	}
-	minute := e.arriving(by(Terms{TTL: time.Minute}))
-	if again := e.arriving(by(Terms{TTL: time.Minute})); again != minute {
-		t.Error("the same template was made twice")
+	if n := len(e.templates.made); n != 4 {
+		t.Errorf("%d templates were made for four commands", n)
 	}
-	for i := range 10 * mostTemplates {
+	for i := range mostTemplates + 10 {
 		owner := fmt.Sprintf("job %d", i)
-		made := e.arriving(by(Terms{Owner: owner}))
-		if !slices.Contains(texts(bson.RawArray(made.data)), owner) {
+		if update := e.arriving(Request{Tag: "write", Terms: Terms{Owner: owner}}); !bytes.Contains(update.Value, []byte(owner+"\x00")) {
 			t.Fatalf("the template of %q has another owner", owner)
 		}
-		if n := len(e.terms.made); n > mostTemplates {
+		if n := len(e.templates.made); n > mostTemplates {
 			t.Fatalf("%d templates are kept", n)
 		}
 	}
-}
-
-// texts are all strings in an array, at any depth.
-func texts(doc bson.RawArray) (all []string) {
-	values, _ := doc.Values()
-	for _, v := range values {
-		if text, ok := v.StringValueOK(); ok {
-			all = append(all, text)
-		} else if array, ok := v.ArrayOK(); ok {
-			all = append(all, texts(array)...)
-		} else if doc, ok := v.DocumentOK(); ok {
-			all = append(all, texts(bson.RawArray(doc))...)
-		}
-	}
-	return all
 }

@@ -1,13 +1,17 @@
 package engine
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Token names an entry that a detach has left to its users. It says nothing of the
@@ -58,4 +62,82 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 	default:
 		return k, nil
 	}
+}
+
+// Resume gives the token's entry, in the document that the filter pins, to a new
+// handle, which has the id of the request: the entry gets that id, the next fencing
+// token, and the owner of the request's terms, if they have one. It loses its number.
+// It finds an entry that has expired: nobody was let in while it was present. A repeat
+// finds its id, whatever else the filter demands, and extends the entry.
+//
+// The outcome is Granted; Lost, if the document is there without the entry; or
+// NotFound, which says nothing of the token.
+//
+// An entry that still has a handle keeps others out until that one's expiry,
+// whatever the new handle does: until then the earlier handle's lease may count
+// as valid.
+func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answer, error) {
+	query := e.keyed(f, k)
+	if !f.Exact {
+		again := field(e.path(k.Tag)+"."+idKey, idValue(r.ID))
+		query = append(query, bson.E{Key: "$or", Value: bson.A{f.doc, again}})
+	}
+	update := e.decision(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(idValue(k.Key), idValue(r.ID), r.Terms.Owner)
+	img, sent, err := e.show(ctx, change{comment: forResume, query: query, update: update}, r)
+	a, err := e.answer(img, err, sent, r, Lost, Conflict)
+	if a.Outcome != Granted {
+		return e.unresumed(ctx, a, err, f, k, query)
+	}
+	return a, err
+}
+
+// Touch extends the token's entry, in the document that the filter pins, to a TTL from
+// now, and gives it to nobody. The outcome is Renewed, or as that of a Resume.
+func (e *Engine) Touch(ctx context.Context, f Filter, k Token, ttl time.Duration) (Answer, error) {
+	query := e.keyed(f, k)
+	if !f.Exact {
+		query = append(query, bson.E{Key: "$and", Value: bson.A{f.doc}})
+	}
+	d := e.decision(k.Tag, ttl)
+	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
+	img, sent, err := e.send(ctx, change{comment: forTouch, query: query, update: stage(e.path(k.Tag), entries)})
+	a := Answer{Outcome: Renewed, Sent: sent}
+	if img == nil {
+		return e.unresumed(ctx, a, err, f, k, query)
+	}
+	return a, err
+}
+
+// unresumed is the answer of a resume or a touch that has matched nothing, after a read
+// of the document. If the entry is there, either the filter demands more than the
+// document has, or the server that answered did not know it.
+func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, query bson.D) (Answer, error) {
+	a.Outcome = Lost
+	if err != nil {
+		return a, err
+	}
+	img, err := e.Read(ctx, f.Pin)
+	switch {
+	case img == nil && err != nil:
+		return a, unproven(err)
+	case img == nil:
+		a.Outcome, a.Gone = NotFound, true
+		return a, nil
+	case !slices.ContainsFunc(e.allEntries(img.raw), k.matches):
+		a.Image = img
+		return a, nil
+	case f.Exact:
+		return a, race("the server that answered is no longer the primary")
+	default:
+		return Answer{Outcome: NotFound, Sent: a.Sent}, e.absent(ctx, query)
+	}
+}
+
+// matches says that an entry is the token's: that keyed matches it.
+func (k Token) matches(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key && e.Held() }
+
+// keyed is the filter that matches while the token's entry is in the pinned document.
+func (e *Engine) keyed(f Filter, k Token) bson.D {
+	entry := bson.D{{Key: tokenKey, Value: idValue(k.Key)}, {Key: fenceKey, Value: bson.D{{Key: "$gt", Value: 0}}}}
+	return f.Pin.and(bson.E{Key: e.path(k.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
 }

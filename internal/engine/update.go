@@ -137,49 +137,23 @@ func (u *Update) find(name string) int {
 }
 
 // pipeline is the caller's pipeline followed by the library's stages.
-func (u *Update) pipeline(own ...bson.Raw) raw {
-	return raw{bson.TypeArray, arrayOfDocuments(slices.Concat(u.stages, own)).Value}
+func (u *Update) pipeline(own ...bson.Raw) bson.RawValue {
+	return arrayOfDocuments(slices.Concat(u.stages, own))
 }
 
 // setStage is a stage of the library's own.
 func setStage(fields bson.D) bson.Raw { return value(bson.D{{Key: "$set", Value: fields}}).Value }
 
-// update encodes an update: a document, or the stages of a pipeline. It
-// distinguishes the two as the driver does.
+// update encodes an update: a document, or the stages of a pipeline.
 func (e *encoder) update(v any) (doc bson.Raw, stages []bson.Raw, isPipeline bool, err error) {
-	switch t := v.(type) {
-	case bson.D, bson.Raw, []byte, bson.Marshaler:
-		doc, err = e.document(v)
-		return doc, nil, false, err
-	case bson.ValueMarshaler:
-		kind, data, err := t.MarshalBSONValue()
-		if err != nil {
-			return nil, nil, false, err
-		}
-		encoded := clone(bson.RawValue{Type: bson.Type(kind), Value: data})
-		if encoded.Type == bson.TypeArray {
-			stages, err = stagesOf(encoded)
-			return nil, stages, true, err
-		}
-		doc, err = documentOf(encoded)
-		return doc, nil, false, err
+	if list, err := e.value(v); err == nil && list.Type == bson.TypeArray {
+		stages, err = stagesOf(list)
+		return nil, stages, true, err
+	} else if err == nil && list.Type == bson.TypeEmbeddedDocument {
+		return list.Document(), nil, false, nil
 	}
-	list := reflect.Indirect(reflect.ValueOf(v))
-	if list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
-		doc, err = e.document(v)
-		return doc, nil, false, err
-	}
-	if list.Type() != reflect.TypeOf(v) { // a pointer, to what may be a document
-		return e.update(list.Interface())
-	}
-	for i := range list.Len() {
-		stage, err := e.document(list.Index(i).Interface())
-		if err != nil {
-			return nil, nil, true, fmt.Errorf("stage %d: %w", i, err)
-		}
-		stages = append(stages, stage)
-	}
-	return nil, stages, true, nil
+	doc, err = e.document(v)
+	return doc, nil, false, err
 }
 
 // options encodes the caller's options as elements of the command, and the array
@@ -239,4 +213,157 @@ func collationOf(c *options.Collation) bson.D {
 		{Key: "backwards", Value: c.Backwards},
 	}
 	return slices.DeleteFunc(all, func(field bson.E) bool { return reflect.ValueOf(field.Value).IsZero() })
+}
+
+// checkFields checks the paths of an operator.
+func (e *Engine) checkFields(op operator) error {
+	fields, err := op.fields.Elements()
+	if err != nil {
+		return err
+	}
+	for _, field := range fields {
+		if err := e.checkPath(field.Key()); err != nil {
+			return err
+		}
+		if op.name != "$rename" {
+			continue
+		}
+		to, ok := field.Value().StringValueOK()
+		if !ok {
+			return fmt.Errorf("the new name of %q is a value of type %s; give a string", field.Key(), field.Value().Type)
+		}
+		if err := e.checkPath(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStages checks what a pipeline does, and its paths.
+func (e *Engine) checkStages(stages []bson.Raw) error {
+	if len(stages) == 0 {
+		return errors.New(`the pipeline is empty; name a stage, as in {"$set": …}`)
+	}
+	for i, stage := range stages {
+		if err := e.checkStage(stage); err != nil {
+			return fmt.Errorf("stage %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) checkStage(stage bson.Raw) error {
+	fields, err := stage.Elements()
+	if err != nil {
+		return err
+	}
+	if len(fields) != 1 {
+		return fmt.Errorf("it has %d fields; a stage is one operator", len(fields))
+	}
+	var paths []string
+	operator := fields[0].Key()
+	switch operator {
+	case "$set", "$addFields":
+		paths, err = keysOf(fields[0].Value())
+	case "$unset":
+		paths, err = stringsOf(fields[0].Value())
+	case "$replaceRoot", "$replaceWith", "$project":
+		return fmt.Errorf("%s would erase the lock; use $set and $unset", operator)
+	default:
+		return fmt.Errorf("%s is not an update stage; use $set and $unset", operator)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", operator, err)
+	}
+	for _, path := range paths {
+		if err := e.checkPath(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPath refuses paths that touch the lock, and paths that touch the shard
+// key, because the library finds the document by it. It refuses the positional
+// operator too: the server may take the position from the guard's array.
+func (e *Engine) checkPath(path string) error {
+	if first, _, _ := strings.Cut(path, "."); first == e.Field {
+		return fmt.Errorf("path %q touches the lock field %q, which is the library's", path, e.Field)
+	}
+	for _, key := range e.ShardKey {
+		if within(path, key) || within(key, path) {
+			return fmt.Errorf("path %q touches the field %q of the shard key: the document would leave the lease's reach", path, key)
+		}
+	}
+	for segment := range strings.SplitSeq(path, ".") {
+		if segment == "$" {
+			return fmt.Errorf("path %q is positional, and the server may take the position from the lock's array; use an array filter, as in \"items.$[item]\"", path)
+		}
+	}
+	return nil
+}
+
+// within reports whether a path leads to a field or into it.
+func within(path, field string) bool { return path == field || strings.HasPrefix(path, field+".") }
+
+// documentOf reads a value that has to be a document.
+func documentOf(v bson.RawValue) (bson.Raw, error) {
+	doc, ok := v.DocumentOK()
+	switch {
+	case ok:
+		return doc, nil
+	case v.Type == bson.TypeNull:
+		return nil, errors.New("nil is not a document; " + wantDocument)
+	default:
+		return nil, fmt.Errorf("a value of type %s is not a document; %s", v.Type, wantDocument)
+	}
+}
+
+// stagesOf are the stages of a pipeline.
+func stagesOf(v bson.RawValue) ([]bson.Raw, error) {
+	list, _ := v.ArrayOK()
+	values, err := list.Values()
+	if err != nil {
+		return nil, err
+	}
+	stages := make([]bson.Raw, len(values))
+	for i, v := range values {
+		if stages[i], err = documentOf(v); err != nil {
+			return nil, fmt.Errorf("stage %d: %w", i, err)
+		}
+	}
+	return stages, nil
+}
+
+// keysOf reads the argument of $set: a document.
+func keysOf(v bson.RawValue) (keys []string, err error) {
+	doc, err := documentOf(v)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := doc.Elements()
+	for _, field := range fields {
+		keys = append(keys, field.Key())
+	}
+	return keys, err
+}
+
+// stringsOf reads the argument of $unset: a name, or a list of names.
+func stringsOf(v bson.RawValue) ([]string, error) {
+	values := []bson.RawValue{v}
+	if list, ok := v.ArrayOK(); ok {
+		var err error
+		if values, err = list.Values(); err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, len(values))
+	for i, v := range values {
+		name, ok := v.StringValueOK()
+		if !ok {
+			return nil, errors.New("give the name of a field, or a list of names")
+		}
+		names[i] = name
+	}
+	return names, nil
 }

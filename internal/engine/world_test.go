@@ -95,7 +95,7 @@ func (w *world) run(name string, body func(t *testing.T)) {
 func (w *world) at(d time.Duration) { w.clock.Set(epoch.Add(d)) }
 
 // plain is an engine of a collection without settings, for parsing.
-var plain = &Engine{encoder: encoder{registry: plainRegistry}, field: DefaultField}
+var plain = &Engine{encoder: encoder{registry: plainRegistry}, Config: Config{Field: DefaultField}}
 
 // filter names the document as a caller would.
 func (w *world) filter() Filter { return w.filterOf(nil) }

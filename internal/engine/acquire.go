@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Request describes the entry of an acquire or a confirm.
+type Request struct {
+	Tag      string
+	ID       uuid.UUID
+	Try      bool // refuse rather than wait
+	Document bool // the image holds the document as of the grant
+	Terms    Terms
+}
+
+// Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
+// or is refused and leaves no trace. A repeat with the same id extends the
+// entry that it finds. The image is nil if the outcome is NotFound. With
+// Config.Upsert two more commands make a missing document first, if the filter matches it
+// then.
+func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
+	c := change{comment: forAcquire, query: f.doc, sort: f.sort, update: e.arriving(r)}
+	img, sent, err := e.show(ctx, c, r)
+	if img == nil && err == nil && e.Upsert && f.Unmet == "" {
+		img, sent, err = e.insertAndModify(ctx, f, c, r)
+	}
+	return e.answer(img, err, sent, r, NotFound, Conflict)
+}
+
+// Confirm sends one confirm for a waiting entry. The entry is granted, or its
+// waiting is extended, or it is Lost. The image is nil if the document does not
+// exist.
+func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
+	img, sent, err := e.show(ctx, change{comment: forConfirm, query: bson.D(pin), update: e.confirming(r)}, r)
+	a, err := e.answer(img, err, sent, r, Lost, Lost)
+	if a.Outcome == Lost {
+		a.Gone = img == nil
+		return e.lost(ctx, a, err, pin, withID(r.Tag, r.ID))
+	}
+	return a, err
+}
+
+// Claim sends one claim: an acquire that doesn't wait, of the first document by the
+// filter's keys that matches and is free for the tag. It passes over the documents of
+// past. The outcome is Granted or NotFound; it is a failure if the server's clock gives no
+// fence. The request's id must be new: a repeat could find another document.
+func (e *Engine) Claim(ctx context.Context, f Filter, r Request, past []Pin) (Answer, error) {
+	r.Try = true
+	img, sent, err := e.show(ctx, change{comment: forClaim, query: e.free(f, r.Tag, past), sort: f.sort, update: e.arriving(r)}, r)
+	return e.answer(img, err, sent, r, NotFound, Conflict)
+}
+
+// Candidates reads which documents a claim would find, at most limit, in the order of
+// the filter's keys. It has the primary's newest state (read concern local): a majority
+// read would be behind, and show documents that are locked by now.
+func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, past []Pin, limit int) (found []Pin, err error) {
+	fields := bson.D{{Key: "_id", Value: 1}}
+	for _, key := range e.ShardKey {
+		fields = append(fields, bson.E{Key: key, Value: 1})
+	}
+	if _, err = e.begin(ctx); err != nil {
+		return nil, err
+	}
+	free := search{comment: forClaim, filter: e.free(f, tag, past), fields: value(fields), sort: f.sort, limit: limit}
+	err = e.visit(ctx, localRead, free, func(doc bson.Raw) {
+		found = append(found, e.Pin(&Image{ID: clone(doc.Lookup("_id")), raw: doc}))
+	})
+	return found, err
+}
+
+// Claimed looks for the entry that a claim of unknown outcome may have made, by its id, and
+// by its pin or else its filter. The image is nil if there is none, which is proven
+// (rule 27). It is no grant: the entry may have expired.
+func (e *Engine) Claimed(ctx context.Context, f Filter, r Request) (*Image, error) {
+	var own any = e.withID(f.Pin, r.Tag, r.ID)
+	if f.Pin == nil {
+		own = f.and(own)
+	}
+	return e.read(ctx, own)
+}
+
+// arriving is the update of an acquire.
+func (e *Engine) arriving(r Request) bson.RawValue {
+	if r.Try {
+		return e.fill(trying, r.Tag, r.Terms, r.ID)
+	}
+	return e.fill(acquiring, r.Tag, r.Terms, r.ID)
+}
+
+// confirming is the update of a confirm, which leaves the owner as it is.
+func (e *Engine) confirming(r Request) bson.RawValue {
+	r.Terms.Owner = ""
+	return e.fill(confirming, r.Tag, r.Terms, r.ID)
+}
+
+// show sends an update, and reads the request's image.
+func (e *Engine) show(ctx context.Context, c change, r Request) (*Image, Reading, error) {
+	c.new, c.fields = yes, e.projection(r)
+	raw, sent, err := e.send(ctx, c)
+	img, err := e.readImage(raw, err)
+	if err != nil {
+		return nil, sent, err
+	}
+	return img, sent, nil
+}
+
+// projection is that of the image, with the document as of the grant if the request asks
+// for it.
+func (e *Engine) projection(r Request) bson.RawValue {
+	if r.Document {
+		return e.fill(imageWith, r.Tag, Terms{}, r.ID)
+	}
+	return e.fill(image, "", Terms{}, r.ID)
+}
+
+// free is the filter that finds what matches and is free for the tag, without the
+// documents of past.
+func (e *Engine) free(f Filter, tag string, past []Pin) bson.Raw {
+	free := []any{e.fill(finding, tag, Terms{}, uuid.Nil)}
+	switch {
+	case len(past) == 0:
+	case len(e.ShardKey) == 0:
+		free = append(free, bson.D{{Key: "_id", Value: bson.D{{Key: "$nin", Value: idsOf(past)}}}})
+	default:
+		free = append(free, bson.D{{Key: "$nor", Value: filtersOf(past)}})
+	}
+	return f.and(free...)
+}
+
+// insertAndModify makes the document that an acquire didn't find, and then
+// sends the acquire again. One findAndModify with upsert would not do: if it
+// loses the race to insert on DocumentDB, it answers with the document that it
+// would have inserted, so every racer would be the first.
+//
+// The document is named by its identity alone: one that is there, and that the filter
+// doesn't match, is left as it is. A racer may have made it in between, under a unique
+// index: the second time it is there, or another one has a value that must be unique.
+func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Request) (*Image, Reading, error) {
+	unlocked := bson.D{{Key: "$setOnInsert", Value: append(bson.D{{Key: e.Field, Value: bson.D{}}}, f.made...)}}
+	if sent, err := e.begin(ctx); err != nil {
+		return nil, sent, err
+	}
+	for again := false; ; again = true {
+		reply, refused := e.statements(ctx, forAcquire, "update", upsertOf(bson.D(f.Pin), unlocked))
+		if refused != nil && !AsFailure(refused).Nothing {
+			return nil, e.Clocks(), refused
+		}
+		img, sent, err := e.show(ctx, c, r)
+		switch {
+		case img != nil || err != nil:
+			return img, sent, err
+		case refused != nil && (again || !mongo.IsDuplicateKeyError(refused)):
+			return nil, sent, refused
+		case refused != nil:
+			continue
+		case reply.Lookup("upserted").Type == 0: // it was there
+			return nil, sent, nil
+		default:
+			return nil, sent, race("the document was removed as soon as it was made")
+		}
+	}
+}
+
+// Remove removes the entries of a tag with these ids, held or waiting, whatever
+// their fencing tokens and the times that their grants wrote down: the clean-up
+// of acquires without a lease. It spares an entry with a key, which is a
+// token's. It returns the ids of the entries that it removed. Without a pin the
+// server searches what the filter matches, if there is one, and the command cleans up
+// one document.
+func (e *Engine) Remove(ctx context.Context, f Filter, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
+	path := e.path(tag)
+	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf(ids)}}}})
+	projection := joined(e.fill(fences, tag, Terms{}, uuid.Nil).Document(), field(path+"."+tokenKey, value(1)))
+	img, _, err := e.send(ctx, change{comment: forCleanUp, query: e.withOneOf(f, tag, ids), update: update, new: no, fields: embedded(projection)})
+	if img == nil || err != nil {
+		return nil, err
+	}
+	for _, entry := range e.allEntries(img) {
+		if entry.Tag == tag && entry.Key == uuid.Nil && slices.Contains(ids, entry.ID) {
+			found = append(found, entry.ID)
+		}
+	}
+	return found, nil
+}
+
+// NoneOf proves that no document has an entry which Remove would remove: see
+// [Engine.Absent].
+func (e *Engine) NoneOf(ctx context.Context, f Filter, tag string, ids []uuid.UUID) error {
+	return e.absent(ctx, e.withOneOf(f, tag, ids))
+}
+
+// withOneOf is the filter that matches while an entry has one of the ids, and no key.
+func (e *Engine) withOneOf(f Filter, tag string, ids []uuid.UUID) any {
+	one := bson.E{Key: e.path(tag), Value: value(bson.D{{Key: "$elemMatch", Value: oneOf(ids)}})}
+	if f.Pin == nil && f.doc != nil {
+		return f.and(bson.D{one})
+	}
+	return f.Pin.and(one)
+}
+
+func oneOf(ids []uuid.UUID) bson.D {
+	among := make(bson.A, len(ids))
+	for i, id := range ids {
+		among[i] = idValue(id)
+	}
+	return bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
+}
