@@ -114,26 +114,16 @@ func TestCloseAfterARefusedRemoval(t *testing.T) {
 	})
 }
 
-// holdings are the calls that run a function.
-var holdings = map[string]func(ctx context.Context, l locker, fn func(context.Context) error) error{
-	"Do": func(ctx context.Context, l locker, fn func(context.Context) error) error {
-		return l.Do(ctx, flowers, "write", func(ctx context.Context, _ doclock.Lease) error { return fn(ctx) })
-	},
-	"DoAll": func(ctx context.Context, l locker, fn func(context.Context) error) error {
-		return multilock.DoAll(ctx, func(ctx context.Context, _ multilock.Leases) error { return fn(ctx) }, l.Want(flowers, "write"))
-	},
-}
-
 // Close waits for a function, and has no error. Once Close's context has ended, the
 // function's ends, and Close waits for the release.
 func TestCloseWaitsForFunctions(t *testing.T) {
 	virtual(t, func(p *place) {
-		for name, work := range holdings {
+		for name, work := range dos {
 			for _, cut := range []bool{false, true} {
 				l := p.plain(relations.Fair())
 				begun, ended := make(chan struct{}), time.Minute
 				call := begin(p, func() (_ any, err error) {
-					return nil, work(p.Context(), l, func(ctx context.Context) error {
+					return nil, work(p.Context(), l, func(ctx context.Context, _ doclock.Lease) error {
 						close(begun)
 						select {
 						case <-ctx.Done():
@@ -165,11 +155,11 @@ func TestCloseWaitsForFunctions(t *testing.T) {
 // and so is a lease that nobody has released.
 func TestCloseNamesWhatItLeaves(t *testing.T) {
 	virtual(t, func(p *place) {
-		for name, work := range holdings {
+		for name, work := range dos {
 			l := p.plain(relations.Fair(), doclock.TTL(time.Hour), doclock.AttemptTimeout(5*time.Second))
 			begun, end := make(chan struct{}), make(chan struct{})
 			call := begin(p, func() (any, error) {
-				return nil, work(p.Context(), l, func(context.Context) error { close(begun); <-end; return nil })
+				return nil, work(p.Context(), l, func(context.Context, doclock.Lease) error { close(begun); <-end; return nil })
 			})
 			wait(p, begun)
 			at := time.Now()
@@ -199,13 +189,13 @@ func TestCloseNamesWhatItLeaves(t *testing.T) {
 // function's last write, and closes nothing.
 func TestCloseInsideAFunctionIsRefused(t *testing.T) {
 	virtual(t, func(p *place) {
-		for _, work := range holdings {
+		for _, work := range dos {
 			l, other := p.locker(p.coll, relations.Fair()), p.locker(p.coll, relations.Fair(), doclock.Upsert())
-			ok(p, work(p.Context(), l, func(ctx context.Context) error {
+			ok(p, work(p.Context(), l, func(ctx context.Context, _ doclock.Lease) error {
 				inner, cancel := context.WithCancel(ctx)
 				defer cancel()
 				p.want(l.Close(inner), doclock.ErrInvalidArgument)
-				return other.Do(ctx, doclock.ID(2), "write", func(ctx context.Context, lease doclock.Lease) error {
+				return other.Do(ctx, doclock.ID(3), "write", func(ctx context.Context, lease doclock.Lease) error {
 					ok(p, lease.Release(ctx))
 					p.want(l.Close(ctx), doclock.ErrInvalidArgument)
 					p.want(other.Close(ctx), doclock.ErrInvalidArgument)

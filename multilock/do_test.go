@@ -3,8 +3,6 @@ package multilock_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,29 +18,6 @@ import (
 )
 
 // What Do returns for each failure is in docs/verdicts.md.
-
-func TestDoHoldsTheLockAndReleasesIt(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.WritePreferring())
-	called := 0
-	var doc bson.M
-	p.sends(w, 2, "Do", func() error {
-		return l.Do(t.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
-			called++
-			p.wantEntries(lease)
-			if lease.Tag() != "write" || ctx.Err() != nil || doc["name"] != "flowers" {
-				t.Errorf("inside: tag %q, context %v, document %v", lease.Tag(), ctx.Err(), doc)
-			}
-			return nil
-		}, doclock.Into(&doc))
-	})
-	if called != 1 {
-		t.Errorf("Do called fn %d times", called)
-	}
-	p.wantEntries()
-}
 
 // dos are Do and DoAll, whose fn gets its first lease.
 var dos = map[string]func(context.Context, *multilock.Locker, func(context.Context, doclock.Lease) error, ...doclock.AcquireOption) error{
@@ -303,41 +278,6 @@ func (p *place) wantVerdict(what string, err error, want ...error) {
 	}
 	if !slices.Equal(all, want) {
 		p.Errorf("%s: %v is %v, want %v", what, err, all, want)
-	}
-}
-
-// What fn returns is of another lock, of a write, or of its context. The error of Do
-// is none of it, but has its text and what is in it.
-func TestWhatFnReturnsIsNoVerdict(t *testing.T) {
-	t.Parallel()
-	conflict := &doclock.ConflictError{Tag: "write"}
-	returned := errors.Join(io.EOF, fmt.Errorf("the other document: %w: %w", doclock.ErrNotAcquired, conflict), doclock.ErrLost, doclock.ErrOutcomeUnknown)
-	for name, lost := range map[string]bool{"held": false, "lost": true} {
-		virtually(t, name, func(p *place) {
-			l := p.plain(relations.Exclusive())
-			var want []error
-			fn := func(lease doclock.Lease) error {
-				if lost {
-					must(p, p.mem.Lose(lease))
-					want = []error{doclock.ErrLost}
-				}
-				return returned
-			}
-			for name, err := range map[string]error{
-				"Do":    l.Do(p.Context(), flowers, "write", func(_ context.Context, lease doclock.Lease) error { return fn(lease) }),
-				"DoAll": multilock.DoAll(p.Context(), func(_ context.Context, leases multilock.Leases) error { return fn(leases[0]) }, l.Want(flowers, "write")),
-			} {
-				p.wantVerdict(name, err, want...)
-				p.want(err, io.EOF, doclock.ErrConflict)
-				if !strings.Contains(err.Error(), "the other document") {
-					p.Errorf("%s has not the text of what fn returned: %v", name, err)
-				}
-			}
-			ordinary := errors.Join(io.EOF)
-			if err := l.Do(p.Context(), flowers, "write", func(context.Context, doclock.Lease) error { return ordinary }); err != ordinary {
-				p.Errorf("an error that is no verdict became %#v", err)
-			}
-		})
 	}
 }
 

@@ -3,9 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Whom a release hands the lock over to, and who asks.
@@ -135,41 +132,6 @@ func TestNoWaiterAsksPastTheFirst(t *testing.T) {
 	for _, next := range []*pending[doclock.Lease]{writer, asking[2]} {
 		p.release(p.granted(next))
 	}
-}
-
-// named is a value that a registry encodes as the _id of the flowers.
-type named string
-
-// Only the caller's registry can encode the _id. A release still wakes the
-// waiter.
-func TestTheWaitQueueOfAnEncodedID(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	registry := bson.NewRegistry()
-	registry.RegisterTypeEncoder(reflect.TypeFor[named](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, _ reflect.Value) error {
-		return w.WriteInt32(1)
-	}))
-	l := p.locker(p.Through(options.Client().SetRegistry(registry)), relations.Exclusive(), doclock.TTL(time.Hour))
-	ctx, filter := p.bounded(), bson.M{"_id": named("flowers")}
-	for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (doclock.Lease, error){l.Acquire, l.TryAcquire} {
-		holder, err := acquire(ctx, filter, "write")
-		must(t, err)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() {
-				lease, err := l.Acquire(ctx, filter, "write")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				ok(t, lease.Release(ctx))
-			})
-		}
-		p.queued(l, 3)
-		p.release(holder)
-		all.Wait()
-	}
-	p.eventually("the wait queues are dropped", func() bool { return l.WaitQueues() == 0 })
 }
 
 // If only the server knows which document the filter finds, a waiter gets no

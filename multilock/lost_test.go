@@ -295,23 +295,6 @@ func (r *robbed) detached() (token string) {
 	return token
 }
 
-// What a function returns of another lock is not found as a loss of Do's own.
-func TestALossOfAnotherLockIsHidden(t *testing.T) {
-	onCluster(t, func(p *place) {
-		must(p, errOf(p.coll.InsertOne(p.Context(), doclock.ID(2))))
-		locks := p.ours(doclock.TTL(lostTTL))
-		err := locks.Do(p.Context(), doclock.ID(2), "write", func(ctx context.Context, _ doclock.Lease) error {
-			lease, err := locks.Acquire(ctx, flowers, "write")
-			must(p, err)
-			time.Sleep(2 * lostTTL)
-			return errors.Join(lease.Renew(ctx), lease.Release(ctx))
-		})
-		if lost := (*doclock.LostError)(nil); errors.As(err, &lost) || errors.Is(err, doclock.ErrLost) || !strings.Contains(err.Error(), "Do and KeepAlive do") {
-			t.Errorf("Do = %v", err)
-		}
-	})
-}
-
 // All errors of a lease name it once, whatever they are.
 func TestErrorsOfALeaseNameIt(t *testing.T) {
 	t.Parallel()

@@ -54,59 +54,6 @@ func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 	}
 }
 
-// Rule 22: an acquire that is executed after its caller gave up leaves an entry
-// without a holder, for at most TTL + tolerance. It delays others, and is never a
-// second holder.
-func TestRule22ALateAcquireDelaysOthersAndIsNoHolder(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		const ttl, tolerance = 10 * time.Second, 5 * time.Second
-		ann := p.locker(coll, relations.Exclusive(), doclock.TTL(ttl), doclock.ClockTolerance(tolerance))
-		bob := p.locker(p.coll, relations.Exclusive())
-		held := net.Arm(faultnet.Hold, "findAndModify")
-		ctx, cancel := context.WithCancel(p.Context())
-		call := acquire(p, ctx, ann, "write")
-		wait(p, held.Fired())
-		cancel()
-		p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired)
-		p.rest(ann) // the clean-up found nothing
-		p.wantEntries()
-
-		must(p, held.Let())
-		late := p.entries("write")
-		if len(late) != 1 || late[0].Expires.Sub(late[0].Since) != ttl+tolerance {
-			p.Fatalf("the late acquire left %+v", late)
-		}
-		p.wantEntries(p.acquire(bob, "write"))
-		if e := p.entries("write")[0]; e.Since.Before(late[0].Expires) {
-			p.Errorf("let in %v before the late entry expired", late[0].Expires.Sub(e.Since))
-		}
-	})
-}
-
-// A caller who gives up on a resume holds nothing, and the token stays good.
-func TestResumeGivenUp(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Exclusive())
-		token := p.detach(p.try(l, "write"))
-		before, cancel := context.WithCancel(p.Context())
-		cancel()
-		p.want(errOf(l.Resume(before, flowers, token)), context.Canceled, doclock.ErrNotAcquired)
-		p.want(l.Touch(before, flowers, token), context.Canceled)
-		if e := p.entries("write")[0]; !e.Detached {
-			p.Error("a resume was sent")
-		}
-		slow := p.giveUp(net, func(ctx context.Context) error {
-			_, err := l.Resume(ctx, flowers, token)
-			p.wantVerdict("Resume", err, doclock.ErrNotAcquired)
-			return err
-		})
-		must(p, slow.Let())
-		p.release(p.resume(l, token))
-	})
-}
-
 // If another user has resumed a lease, its release and its delete did nothing, also
 // if the first attempt is of unknown outcome. Without it a document counts as
 // deleted that the other user works on.
@@ -193,51 +140,6 @@ func driverError(err error) error {
 
 // unauthorized is a server's refusal.
 var unauthorized = bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not authorized"}
-
-// unreplicated adds a write-concern error to a real reply: no majority has
-// acknowledged the write.
-func unreplicated(reply bson.Raw) any {
-	var d bson.D
-	if err := bson.Unmarshal(reply, &d); err != nil {
-		panic(err)
-	}
-	return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": "not enough data-bearing nodes"}})
-}
-
-// After a write-concern error the write may be rolled back. If every answer has one, the
-// outcome is unknown: the entry is released, and the acquire returns neither a lease nor a conflict.
-func TestWriteConcernErrorThatStays(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Fair())
-		for name, filter := range map[string]any{"repeated": flowers, "sent once": byName} {
-			for _, held := range []bool{false, true} {
-				var others []doclock.Lease
-				if held {
-					others = append(others, p.try(l, "read"))
-				}
-				for range 100 {
-					net.ArmRewrite(faultnet.Rewrite, "findAndModify", unreplicated)
-				}
-				ctx, cancel := context.WithTimeout(p.Context(), 300*time.Millisecond)
-				lease, err := l.TryAcquire(ctx, filter, "write")
-				cancel()
-				net.Disarm()
-				p.want(err, doclock.ErrNotAcquired)
-				p.wantNot(err, doclock.ErrConflict)
-				var exception mongo.WriteException
-				if lease != nil || name == "sent once" && (!errors.As(err, &exception) || exception.WriteConcernError == nil || exception.WriteConcernError.Code != 100) {
-					p.Errorf("%s: lease %v, error %v", name, lease, err)
-				}
-				p.eventually("the entry is released", func() bool { return len(p.entries()) == len(others) })
-				p.wantEntries(others...)
-				for _, lease := range others {
-					p.release(lease)
-				}
-			}
-		}
-	})
-}
 
 // In an errgroup the error of one call ends the context of the others. They end, and
 // their errors don't have its meaning.
@@ -391,24 +293,6 @@ func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
 			if told := heard.of(doclock.EventOutcomeUnknown); len(told) != 1 {
 				p.Errorf("observers were told %d times: %v", len(told), told)
 			}
-		})
-	}
-}
-
-// A last command that was sent has ended the lease's validity, also if its caller gives
-// up: the server may execute it.
-func TestALastCommandThatWasSentEndsTheLease(t *testing.T) {
-	t.Parallel()
-	for name, last := range lasts {
-		virtually(t, name, func(p *place) {
-			lease := p.try(p.plain(relations.WritePreferring()), "write")
-			p.mem.Delay(1, 2*time.Second)
-			err := last(p.within(time.Second), lease)
-			p.want(err, context.DeadlineExceeded, doclock.ErrOutcomeUnknown)
-			if left := lease.Remaining(); left > 0 {
-				p.Errorf("it is valid for %v", left)
-			}
-			time.Sleep(time.Minute)
 		})
 	}
 }

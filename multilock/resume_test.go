@@ -140,6 +140,10 @@ func TestATokenIsGoodForItsDocument(t *testing.T) {
 				p.Errorf("%s: %v", name, err)
 			}
 		}
+		over, cancel := context.WithCancel(p.Context())
+		cancel()
+		p.want(errOf(l.Resume(over, flowers, token)), context.Canceled, doclock.ErrNotAcquired)
+		p.want(l.Touch(over, flowers, token), context.Canceled)
 		if e := p.entries("write"); len(e) != 1 || !e[0].Detached {
 			p.Errorf("the entry is %+v", e)
 		}
