@@ -74,6 +74,6 @@ func ExampleLogTo() {
 	// Unordered output:
 	// a conflict: true
 	// level=DEBUG msg="doclock: granted" document="\"A-17\"" tag=write owner=ann commands=3
-	// level=DEBUG msg="doclock: refused" document="\"A-17\"" tag=write owner=ann commands=1 holders=1 behind="\"write\" of \"ann\""
+	// level=DEBUG msg="doclock: not granted" how=refused document="\"A-17\"" tag=write owner=ann commands=1 holders=1 behind="\"write\" of \"ann\""
 	// level=DEBUG msg="doclock: released" document="\"A-17\"" tag=write owner=ann commands=1
 }

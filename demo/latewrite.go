@@ -81,7 +81,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		return adder.Hear()
 	}
 	deleter, err := book.Open(d.database, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
-		if e.Kind == doclock.EventWaiting {
+		if e.Kind == doclock.EventWaiting && e.How == "" {
 			say("deleter", `asks for "write", and waits: "%s" is held by %s`, e.Holders[0].Tag, e.Holders[0].Owner)
 		}
 	}))

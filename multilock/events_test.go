@@ -191,8 +191,8 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 				synctest.Wait()
 				events, over := 0, false
 				for _, e := range h.all {
-					over = over || e.Kind == doclock.EventGaveUp || e.Kind == doclock.EventGranted && e.LeaseID != held.ID()
-					if e.Kind != doclock.EventStillWaiting {
+					over = over || e.Kind == doclock.EventNotGranted || e.Kind == doclock.EventGranted && e.LeaseID != held.ID()
+					if e.How != doclock.HowStill {
 						continue
 					}
 					events++

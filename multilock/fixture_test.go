@@ -1,6 +1,7 @@
 package multilock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -524,8 +525,8 @@ func (h *heard) of(kind doclock.EventKind) []doclock.Event {
 	return slices.DeleteFunc(slices.Clone(h.all), func(e doclock.Event) bool { return e.Kind != kind })
 }
 
-// want are the events since the last call, which must be these, each as "kind
-// commands", or "kind" with any number of commands.
+// want are the events since the last call, which must be these, each as "how commands",
+// or "kind commands" without a how, or with any number of commands without that number.
 func (h *heard) want(want ...string) []doclock.Event {
 	h.Helper()
 	synctest.Wait()
@@ -533,8 +534,9 @@ func (h *heard) want(want ...string) []doclock.Event {
 	defer h.mu.Unlock()
 	var got []string
 	for i, e := range h.all {
-		got = append(got, fmt.Sprint(e.Kind, " ", e.Commands))
-		if i < len(want) && string(e.Kind) == want[i] {
+		what := cmp.Or(string(e.How), string(e.Kind))
+		got = append(got, fmt.Sprint(what, " ", e.Commands))
+		if i < len(want) && what == want[i] {
 			got[i] = want[i]
 		}
 	}

@@ -91,16 +91,17 @@ func (o *observed) emitEnd(ctx context.Context, held *lease.Handle, err error) {
 	if held == nil && err == nil {
 		err = errPanicked
 	}
-	switch {
-	case held != nil:
+	if held != nil {
 		e := o.event(doclock.EventGranted, nil)
 		e.Holders = lease.HoldersIn(o.behind)
 		held.Announce(o.ctx, e)
-	case refused(ctx, err):
-		o.emit(o.event(doclock.EventRefused, notAcquired(err)))
-	default:
-		o.emit(o.event(doclock.EventGaveUp, notAcquired(err)))
+		return
 	}
+	e := o.event(doclock.EventNotGranted, notAcquired(err))
+	if e.How = doclock.HowGaveUp; refused(ctx, err) {
+		e.How = doclock.HowRefused
+	}
+	o.emit(e)
 }
 
 // refused is true of a refusal, and not of the end of a wait, which names a conflict
@@ -161,7 +162,8 @@ func (o *observed) remind() (stop func()) {
 	if o == nil {
 		return func() {}
 	}
-	e, begun, l := o.event(doclock.EventStillWaiting, nil), o.asked.begun, o.asked.locker
+	e, begun, l := o.event(doclock.EventWaiting, nil), o.asked.begun, o.asked.locker
+	e.How = doclock.HowStill
 	timer := time.AfterFunc(l.engine.TTL-e.Waited, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()

@@ -246,7 +246,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				} else {
 					p.wantEntries(lease)
 				}
-				for _, kind := range []doclock.EventKind{doclock.EventReleased, doclock.EventDetached, doclock.EventLost} {
+				for _, kind := range []doclock.EventKind{doclock.EventReleased, doclock.EventLost} {
 					if ended := heard.of(kind); len(ended) > 0 {
 						p.Errorf("events of its end: %v", ended)
 					}

@@ -20,7 +20,7 @@ func BenchmarkObserve(b *testing.B) {
 	untraced := WithTracerProvider(tracernoop.NewTracerProvider())
 	granted, released := lifetime(1, doclock.EventReleased, nil)
 	granted.Holders = nil
-	_, refused := lifetime(0, doclock.EventRefused, errors.Join(doclock.ErrNotAcquired, conflict))
+	_, no := lifetime(0, refused, errors.Join(doclock.ErrNotAcquired, conflict))
 	for _, c := range []struct {
 		name string
 		opts []Option
@@ -35,7 +35,7 @@ func BenchmarkObserve(b *testing.B) {
 			b.Fatal(err)
 		}
 		for name, events := range map[string][]doclock.Event{
-			"grant and release": {granted, released}, "renewal": {event(1, doclock.EventRenewed, 0)}, "refusal": {refused},
+			"grant and release": {granted, released}, "renewal": {event(1, doclock.EventRenewed, 0)}, "refusal": {no},
 		} {
 			b.Run(name+"/"+c.name, func(b *testing.B) {
 				b.ReportAllocs()

@@ -135,11 +135,29 @@ func documentID(id any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
+// The ways in which a kind of events comes about, as kinds for event.
+const (
+	stillWaiting = doclock.EventKind(doclock.HowStill)
+	refused      = doclock.EventKind(doclock.HowRefused)
+	gaveUp       = doclock.EventKind(doclock.HowGaveUp)
+	handedOver   = doclock.EventKind(doclock.HowHandedOver)
+	detached     = doclock.EventKind(doclock.HowDetached)
+	downgraded   = doclock.EventKind(doclock.HowDowngraded)
+)
+
+var kindsOf = map[doclock.EventKind]doclock.EventKind{
+	stillWaiting: doclock.EventWaiting, refused: doclock.EventNotGranted, gaveUp: doclock.EventNotGranted,
+	handedOver: doclock.EventReleased, detached: doclock.EventReleased, downgraded: doclock.EventReleased,
+}
+
 // event is an event of the lease with this number, or of none for 0, some time after noon.
 func event(lease int, kind doclock.EventKind, after time.Duration) doclock.Event {
 	e := doclock.Event{
 		Kind: kind, Time: noon.Add(after),
 		Collection: "shop.orders", DocumentID: documentID("A-17"), Tag: "write", Owner: "host/4711/api",
+	}
+	if of := kindsOf[kind]; of != "" {
+		e.Kind, e.How = of, doclock.EventHow(kind)
 	}
 	if lease != 0 {
 		binary.BigEndian.PutUint64(e.LeaseID[:], uint64(lease))

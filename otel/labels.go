@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -58,7 +59,7 @@ func (l *labels) of(ctx context.Context, e doclock.Event) *label {
 
 // withOutcome is the label of the histograms.
 func (l *labels) withOutcome(ctx context.Context, e doclock.Event) *label {
-	return l.get(ctx, labelKey{e.Collection, e.Tag, outcome(e.Kind), errorType(e.Err)})
+	return l.get(ctx, labelKey{e.Collection, e.Tag, outcome(e), errorType(e.Err)})
 }
 
 func (l *labels) get(ctx context.Context, key labelKey) *label {
@@ -108,8 +109,10 @@ func newLabel(key labelKey) *label {
 	}
 }
 
-// outcome is the kind of an event as a label's value.
-func outcome(kind doclock.EventKind) string { return spaceless(kind) }
+// outcome is what has happened as a label's value.
+func outcome(e doclock.Event) string {
+	return cmp.Or(spaceless(e.How), spaceless(e.Kind))
+}
 
 // spaceless is a word of the library's as an attribute's value.
 func spaceless[T ~string](word T) string { return strings.ReplaceAll(string(word), " ", "_") }

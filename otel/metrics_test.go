@@ -26,23 +26,24 @@ func story() []doclock.Event {
 		e.Waited, e.Held, e.Commands, e.Err = took, took, 1, err
 		return e
 	}
-	refused := tell(0, doclock.EventRefused, s/2, errors.Join(doclock.ErrNotAcquired, conflict))
-	refused.Holders = inTheWay
-	gone := tell(0, doclock.EventRefused, s/4, doclock.ErrNotFound)
+	no := tell(0, refused, s/2, errors.Join(doclock.ErrNotAcquired, conflict))
+	no.Holders = inTheWay
+	gone := tell(0, refused, s/4, doclock.ErrNotFound)
 	gone.DocumentID = bson.RawValue{}
 	cleanUp := tell(0, doclock.EventCleanUpFailed, 0, errors.New("no server"))
 	cleanUp.Dropped = 5
 	return []doclock.Event{
 		tell(0, doclock.EventSkipped, 0, mongo.CommandError{Code: 17419, Message: "too large"}),
-		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.EventStillWaiting, 0, nil), refused, gone,
-		tell(1, doclock.EventHandedOver, 2*s, nil),
-		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, doclock.EventDetached, s, nil),
+		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, stillWaiting, 0, nil), no, gone,
+		tell(1, handedOver, 2*s, nil),
+		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, detached, s, nil),
 		tell(3, doclock.EventGranted, s, nil), tell(3, doclock.EventRenewalFailed, s, mongo.CommandError{Code: 91, Message: "shutting down"}),
 		tell(3, doclock.EventLost, 2*s, &doclock.LostError{Reason: doclock.LossEntryRemoved}),
-		tell(0, doclock.EventGaveUp, 4*s, errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded)),
+		tell(0, gaveUp, 4*s, errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded)),
 		tell(4, doclock.EventGranted, s, nil), tell(4, doclock.EventOutcomeUnknown, 0, doclock.ErrOutcomeUnknown),
 		tell(4, doclock.EventReleased, s, doclock.ErrOutcomeUnknown),
 		tell(5, doclock.EventGranted, s, nil), tell(5, doclock.EventReleased, s, nil),
+		tell(7, doclock.EventGranted, s, nil), tell(7, downgraded, s, nil),
 		cleanUp,
 		tell(6, doclock.EventGranted, s, nil),
 	}
@@ -54,12 +55,13 @@ func TestMetricsOfEachKind(t *testing.T) {
 	r.observe(event(0, "of a later version", 0))
 	r.observe(story()...)
 	r.equal("points", r.points(), map[string]string{
-		"wait.duration{outcome=granted,tag=write}":                             "6 in 7s",
+		"wait.duration{outcome=granted,tag=write}":                             "7 in 8s",
 		"wait.duration{outcome=refused,tag=write,error.type=conflict}":         "1 in 0.5s",
 		"wait.duration{outcome=refused,tag=write,error.type=not_found}":        "1 in 0.25s",
 		"wait.duration{outcome=gave_up,tag=write,error.type=timeout}":          "1 in 4s",
 		"hold.duration{outcome=handed_over,tag=write}":                         "1 in 2s",
 		"hold.duration{outcome=detached,tag=write}":                            "1 in 1s",
+		"hold.duration{outcome=downgraded,tag=write}":                          "1 in 1s",
 		"hold.duration{outcome=lost,tag=write,error.type=lost}":                "1 in 2s",
 		"hold.duration{outcome=released,tag=write,error.type=outcome_unknown}": "1 in 1s",
 		"hold.duration{outcome=released,tag=write}":                            "1 in 1s",
@@ -71,14 +73,14 @@ func TestMetricsOfEachKind(t *testing.T) {
 		"clean_up_failures{tag=write}":                                         "1",
 		"renewals{tag=write}":                                                  "1",
 		"renewal_failures{tag=write}":                                          "1",
-		"commands{tag=write}":                                                  "14",
+		"commands{tag=write}":                                                  "16",
 		"dropped_events{}":                                                     "5",
 	})
 
-	kinds := regexp.MustCompile(`EventKind += "([^"]*)"`).FindAllStringSubmatch(page(t, "../event.go"), -1)
+	kinds := regexp.MustCompile(`Event(?:Kind|How) += "([^"]*)"`).FindAllStringSubmatch(page(t, "../event.go"), -1)
 	r.equal("event.go has kinds", len(kinds) > 0, true)
 	for _, kind := range kinds {
-		if !slices.ContainsFunc(story(), func(e doclock.Event) bool { return string(e.Kind) == kind[1] }) {
+		if !slices.ContainsFunc(story(), func(e doclock.Event) bool { return string(e.Kind) == kind[1] || string(e.How) == kind[1] }) {
 			t.Errorf("the story has no event %q", kind[1])
 		}
 	}

@@ -73,11 +73,12 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	}
 	switch e.Kind {
 	case doclock.EventWaiting:
-		o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		if e.How == "" { // else it was counted
+			o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		}
 	case doclock.EventSkipped:
 		o.metrics.skipped.Add(ctx, 1, o.labels.of(ctx, e).add...)
-	case doclock.EventStillWaiting: // its EventWaiting was counted
-	case doclock.EventGranted, doclock.EventRefused, doclock.EventGaveUp:
+	case doclock.EventGranted, doclock.EventNotGranted:
 		o.acquired(ctx, e)
 	case doclock.EventRenewed:
 		o.metrics.renewals.Add(ctx, 1, o.labels.of(ctx, e).add...)
@@ -92,7 +93,7 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	case doclock.EventLost:
 		o.metrics.losses.Add(ctx, 1, o.labels.of(ctx, e).add...)
 		o.ended(ctx, e)
-	case doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached:
+	case doclock.EventReleased:
 		o.ended(ctx, e)
 	}
 }
@@ -105,7 +106,7 @@ func (o *Observer) acquired(ctx context.Context, e doclock.Event) {
 	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
 	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
 	if e.Kind != doclock.EventGranted {
-		if e.Kind == doclock.EventRefused && errors.Is(e.Err, doclock.ErrConflict) {
+		if e.How == doclock.HowRefused && errors.Is(e.Err, doclock.ErrConflict) {
 			o.metrics.conflicts.Add(ctx, 1, plain.add...)
 		}
 		return

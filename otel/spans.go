@@ -71,7 +71,7 @@ func (o *Observer) start(ctx context.Context, what string, e doclock.Event, bega
 	if !span.IsRecording() {
 		return ctx, span
 	}
-	attrs := append(make([]attribute.KeyValue, 0, 8), outcomeKey.String(outcome(e.Kind)), ownerKey.String(e.Owner), commandsKey.Int(e.Commands))
+	attrs := append(make([]attribute.KeyValue, 0, 8), outcomeKey.String(outcome(e)), ownerKey.String(e.Owner), commandsKey.Int(e.Commands))
 	if e.DocumentID.Type != 0 {
 		attrs = append(attrs, documentKey.String(document(e.DocumentID)))
 	}
@@ -92,10 +92,10 @@ func (o *Observer) start(ctx context.Context, what string, e doclock.Event, bega
 // error but a refusal: that is an answer like a grant.
 func endSpan(span trace.Span, e doclock.Event) {
 	switch {
-	case e.Kind == doclock.EventRefused:
+	case e.How == doclock.HowRefused:
 	case e.Err != nil:
 		span.SetStatus(codes.Error, e.Err.Error())
-	case e.Kind == doclock.EventLost, e.Kind == doclock.EventGaveUp:
+	case e.Kind == doclock.EventLost, e.Kind == doclock.EventNotGranted:
 		span.SetStatus(codes.Error, string(e.Kind))
 	}
 	span.End(trace.WithTimestamp(e.Time))

@@ -59,7 +59,7 @@ func TestSpansOfALease(t *testing.T) {
 // belongs to whoever ended the lease.
 func TestParentsOfSpans(t *testing.T) {
 	r := newRig(t)
-	granted, end := lifetime(1, doclock.EventDetached, nil)
+	granted, end := lifetime(1, detached, nil)
 	r.observe(granted, end)
 	spans := r.ended()
 	r.equal("the acquire has a parent", spans[0].Parent().IsValid(), false)
@@ -102,12 +102,12 @@ func TestStatusOfSpans(t *testing.T) {
 		code    codes.Code
 		errType string
 	}{
-		{doclock.EventRefused, errors.Join(doclock.ErrNotAcquired, conflict), codes.Unset, "conflict"},
-		{doclock.EventGaveUp, errors.Join(doclock.ErrNotAcquired, conflict, context.Canceled), codes.Error, "canceled"},
+		{refused, errors.Join(doclock.ErrNotAcquired, conflict), codes.Unset, "conflict"},
+		{gaveUp, errors.Join(doclock.ErrNotAcquired, conflict, context.Canceled), codes.Error, "canceled"},
 		{doclock.EventReleased, nil, codes.Unset, ""},
 		{doclock.EventReleased, doclock.ErrOutcomeUnknown, codes.Error, "outcome_unknown"},
-		{doclock.EventHandedOver, nil, codes.Unset, ""},
-		{doclock.EventDetached, nil, codes.Unset, ""},
+		{handedOver, nil, codes.Unset, ""},
+		{detached, nil, codes.Unset, ""},
 		{doclock.EventLost, &doclock.LostError{Reason: doclock.LossNotRenewed}, codes.Error, "lost"},
 		{doclock.EventLost, nil, codes.Error, ""},
 	} {
@@ -166,7 +166,7 @@ func TestTextsOfSpans(t *testing.T) {
 			t.Errorf("%v is shown as %s", c.id, got)
 		}
 	}
-	e := event(0, doclock.EventRefused, 0)
+	e := event(0, refused, 0)
 	e.Holders = make([]doclock.Holder, 1000) // of many holders, the first few are named
 	r.observe(e)
 	r.equal("holders", strings.Count(attr(r.ended()[0], "doclock.holders"), "held"), 8)

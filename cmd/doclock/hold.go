@@ -134,7 +134,7 @@ func (c *cli) locker(coll *mongo.Collection, t target, h held, command string, a
 		return nil, "", err
 	}
 	waits := func(_ context.Context, e doclock.Event) {
-		if e.Kind != doclock.EventWaiting {
+		if e.Kind != doclock.EventWaiting || e.How != "" {
 			return
 		}
 		answered()

@@ -142,7 +142,7 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	defer s.ended(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !h.publish(ctx, v, doclock.EventDetached, err) {
+	if !h.publish(ctx, v, doclock.HowDetached, err) {
 		return
 	}
 	if repeatable(err) {

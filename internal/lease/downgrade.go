@@ -66,7 +66,7 @@ func (h *Handle) convert(ctx context.Context, tag string) (*Handle, error) {
 	}
 	h.writing.unlock() // a release learns whether the caller has the new lease
 	if got.lease != nil {
-		s.emitEnds(ctx, doclock.EventReleased, nil)
+		s.emitEnds(ctx, doclock.HowDowngraded, nil)
 		got.lease.succeed(ctx, h, got.sent)
 	}
 	return got.lease, got.err
@@ -170,7 +170,7 @@ func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration)
 // have been let in beside it, or after its release.
 func (s *Hold) discard(ctx context.Context) {
 	err := s.lose(engine.Answer{})
-	s.emitEnds(ctx, doclock.EventLost, err)
+	s.emitEnds(ctx, "", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.verdict = err
@@ -181,7 +181,7 @@ func (s *Hold) discard(ctx context.Context) {
 // new one. If its release is refused or not sent, the holder may release it.
 func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
 	released := s.release(attempt.Detached(ctx), &handoff{hold: s})
-	s.emitEnds(ctx, doclock.EventReleased, err)
+	s.emitEnds(ctx, doclock.HowDowngraded, err)
 	unanswered := oneAttempt(to)
 	if repeatable(released) {
 		s.resume()

@@ -95,7 +95,7 @@ func (o *handoff) judge(ctx context.Context, got engine.Answer, err error, first
 	case err == nil:
 		o.answer, o.answer.Sent = got, first
 		if got.Outcome == engine.Granted {
-			o.hold.emitEnds(ctx, doclock.EventHandedOver, nil)
+			o.hold.emitEnds(ctx, doclock.HowHandedOver, nil)
 		}
 	}
 	return true, nil

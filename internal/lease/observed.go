@@ -39,7 +39,7 @@ func (h *Handle) Announce(ctx context.Context, acquire doclock.Event) {
 	e.Held, e.Waited, e.Commands, e.Holders = 0, acquire.Waited, acquire.Commands, acquire.Holders
 	s.observer.Emit(ctx, e)
 	if errors.Is(h.over, doclock.ErrLost) { // before the caller had it
-		h.emitEnd(ctx, doclock.EventLost, h.over)
+		h.emitEnd(ctx, "", h.over)
 	}
 }
 
@@ -72,13 +72,18 @@ func (h *Handle) event(kind doclock.EventKind, err error) doclock.Event {
 	return e
 }
 
-// emitEnd emits the event of the lease's end, once. The hold is locked.
-func (h *Handle) emitEnd(ctx context.Context, kind doclock.EventKind, err error) {
+// emitEnd emits the event of the lease's end, once: a release, or a loss, as err says. The
+// hold is locked.
+func (h *Handle) emitEnd(ctx context.Context, how doclock.EventHow, err error) {
 	of := h.announced
 	if of == nil || of.over {
 		return
 	}
-	h.hold.observer.Emit(clean(ctx), h.event(kind, err))
+	e := h.event(doclock.EventReleased, err)
+	if e.How = how; errors.Is(err, doclock.ErrLost) {
+		e.Kind, e.How = doclock.EventLost, ""
+	}
+	h.hold.observer.Emit(clean(ctx), e)
 	of.over, of.ctx = true, nil
 }
 
@@ -86,29 +91,26 @@ func (h *Handle) emitEnd(ctx context.Context, kind doclock.EventKind, err error)
 // locked.
 func (h *Handle) emitLost() {
 	if h.announced != nil && !h.announced.over {
-		h.emitEnd(h.announced.ctx, doclock.EventLost, h.over)
+		h.emitEnd(h.announced.ctx, "", h.over)
 	}
 }
 
 // emitVerdict emits the event of the end by a release's verdict, and before it that of
 // an unknown outcome. The hold is locked.
-func (h *Handle) emitVerdict(ctx context.Context, v *verdict, kind doclock.EventKind, err error) {
+func (h *Handle) emitVerdict(ctx context.Context, v *verdict, how doclock.EventHow, err error) {
 	h.emitUnknownEndLocked(ctx, v, err)
-	if errors.Is(err, doclock.ErrLost) {
-		kind = doclock.EventLost
-	}
-	h.emitEnd(ctx, kind, err)
+	h.emitEnd(ctx, how, err)
 }
 
 // emitEnds emits the end of the hold, by a handoff or a downgrade, for all its holders.
-func (s *Hold) emitEnds(ctx context.Context, kind doclock.EventKind, err error) {
+func (s *Hold) emitEnds(ctx context.Context, how doclock.EventHow, err error) {
 	if s.observer == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.holders {
-		h.emitEnd(ctx, kind, err)
+		h.emitEnd(ctx, how, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func (e *events) take() (all []doclock.Event) {
 // kinds are the kinds of the events since the last call, each with its commands.
 func (e *events) kinds() (kinds []string) {
 	for _, of := range e.take() {
-		kinds = append(kinds, fmt.Sprint(of.Kind, " ", of.Commands))
+		kinds = append(kinds, fmt.Sprint(cmp.Or(string(of.How), string(of.Kind)), " ", of.Commands))
 	}
 	return kinds
 }
@@ -257,12 +258,12 @@ func TestNoObserver(t *testing.T) {
 		h.emitUnknown(ctx, doclock.ErrOutcomeUnknown)
 		h.emitUnknownEnd(ctx, v, doclock.ErrOutcomeUnknown)
 		h.emitDiscarded(doclock.ErrOutcomeUnknown)
-		s.emitEnds(ctx, doclock.EventReleased, nil)
+		s.emitEnds(ctx, "", nil)
 		s.emitRenewal(engine.Renewed, nil)
 		if counted(ctx, holds) != ctx {
 			t.Error("commands are counted")
 		}
-		h.emitVerdict(ctx, v, doclock.EventReleased, doclock.ErrOutcomeUnknown) // these are called while it is locked
+		h.emitVerdict(ctx, v, "", doclock.ErrOutcomeUnknown) // these are called while it is locked
 		h.emitLost()
 	})
 	h.hold.mu.Unlock()

@@ -100,7 +100,7 @@ func rank(kind doclock.EventKind) int {
 	switch kind {
 	case doclock.EventRenewed:
 		return 0
-	case doclock.EventWaiting, doclock.EventStillWaiting, doclock.EventSkipped, doclock.EventRefused, doclock.EventGaveUp, doclock.EventRenewalFailed:
+	case doclock.EventWaiting, doclock.EventSkipped, doclock.EventNotGranted, doclock.EventRenewalFailed:
 		return 1
 	case doclock.EventLost, doclock.EventOutcomeUnknown:
 		return 3

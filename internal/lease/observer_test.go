@@ -88,13 +88,13 @@ func TestEventsOfASlowObserver(t *testing.T) {
 			return doclock.EventGranted
 		}, doclock.EventLost, "0-1024 without 3"},
 		{"the oldest loss makes room for a loss", func(int) doclock.EventKind { return doclock.EventLost }, doclock.EventLost, "0-1024 without 0"},
-		{"a grant makes no room for a refusal", func(int) doclock.EventKind { return doclock.EventGranted }, doclock.EventRefused, "0-1023 without nothing"},
+		{"a grant makes no room for a refusal", func(int) doclock.EventKind { return doclock.EventGranted }, doclock.EventNotGranted, "0-1023 without nothing"},
 		{"a grant and an end stay", func(n int) doclock.EventKind {
 			if n < 3 {
 				return []doclock.EventKind{doclock.EventGranted, doclock.EventReleased, doclock.EventGranted}[n]
 			}
-			return doclock.EventRefused
-		}, doclock.EventHandedOver, "0-1024 without 3"},
+			return doclock.EventNotGranted
+		}, doclock.EventReleased, "0-1024 without 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -151,13 +151,13 @@ func TestWhatAnObserverHasMissedIsCounted(t *testing.T) {
 			<-stuck
 			all.hear(ctx, e)
 		}})
-		kinds := []doclock.EventKind{doclock.EventGranted, doclock.EventRefused, doclock.EventRenewed, doclock.EventLost, doclock.EventReleased, doclock.EventRenewed, doclock.EventOutcomeUnknown}
+		kinds := []doclock.EventKind{doclock.EventGranted, doclock.EventNotGranted, doclock.EventRenewed, doclock.EventLost, doclock.EventReleased, doclock.EventRenewed, doclock.EventOutcomeUnknown}
 		const emitted = 5000
 		losses := 0
 		for n := range emitted {
 			kind := kinds[n%len(kinds)]
 			if n%10 > 0 && (kind == doclock.EventLost || kind == doclock.EventOutcomeUnknown) { // so few that all of them can stay
-				kind = doclock.EventRefused
+				kind = doclock.EventNotGranted
 			}
 			if kind == doclock.EventLost || kind == doclock.EventOutcomeUnknown {
 				losses++

@@ -162,7 +162,7 @@ func (s *Hold) removed(ctx context.Context, command string, got engine.Answer, u
 func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	h.publish(ctx, v, doclock.EventReleased, err)
+	h.publish(ctx, v, "", err)
 }
 
 // settleAll publishes the verdict on the release of the whole hold. If the
@@ -171,7 +171,7 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !h.publish(ctx, v, doclock.EventReleased, err) {
+	if !h.publish(ctx, v, "", err) {
 		return
 	}
 	if repeatable(err) {
@@ -184,12 +184,12 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 
 // publish publishes the verdict, unless a caller has who has revoked the command. A
 // lease that goes on has no event of its end. The hold is locked.
-func (h *Handle) publish(ctx context.Context, v *verdict, kind doclock.EventKind, err error) bool {
+func (h *Handle) publish(ctx context.Context, v *verdict, how doclock.EventHow, err error) bool {
 	if v.isSettled() {
 		return false
 	}
 	if !repeatable(err) || h.over != nil {
-		h.emitVerdict(ctx, v, kind, err)
+		h.emitVerdict(ctx, v, how, err)
 	}
 	v.err = err
 	close(v.done)

@@ -153,7 +153,7 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 func (h *Handle) stay(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	if h.publish(ctx, v, doclock.EventReleased, err) {
+	if h.publish(ctx, v, "", err) {
 		h.reopen(v)
 	}
 }

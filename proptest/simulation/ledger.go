@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,14 +31,16 @@ const (
 	LossesTrue     = "a loss names its own lock, and a reason that can be"
 )
 
-// kinds are the kinds of events.
-var kinds = []doclock.EventKind{
-	doclock.EventWaiting, doclock.EventStillWaiting, doclock.EventSkipped, doclock.EventGranted, doclock.EventRefused, doclock.EventGaveUp, doclock.EventRenewed, doclock.EventRenewalFailed,
-	doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventOutcomeUnknown, doclock.EventCleanUpFailed,
+// kinds are the kinds of events, and how they come about.
+var kinds = []doclock.Event{
+	{Kind: doclock.EventWaiting}, {Kind: doclock.EventWaiting, How: doclock.HowStill}, {Kind: doclock.EventSkipped}, {Kind: doclock.EventGranted},
+	{Kind: doclock.EventNotGranted, How: doclock.HowRefused}, {Kind: doclock.EventNotGranted, How: doclock.HowGaveUp}, {Kind: doclock.EventRenewed},
+	{Kind: doclock.EventRenewalFailed}, {Kind: doclock.EventLost}, {Kind: doclock.EventReleased}, {Kind: doclock.EventReleased, How: doclock.HowHandedOver},
+	{Kind: doclock.EventReleased, How: doclock.HowDetached}, {Kind: doclock.EventReleased, How: doclock.HowDowngraded}, {Kind: doclock.EventOutcomeUnknown}, {Kind: doclock.EventCleanUpFailed},
 }
 
 // seen is the outcome that counts the events of a kind.
-func seen(kind doclock.EventKind) string { return "event: " + string(kind) }
+func seen(e doclock.Event) string { return "event: " + cmp.Or(string(e.How), string(e.Kind)) }
 
 // ledger compares what callers were told with what observers were told, and with what is
 // left in the documents.
@@ -68,7 +71,7 @@ func (s *run) judge(counts *tally.Tally) {
 	l.check(Promised, len(s.found) == 0, "%s", strings.Join(s.found, "; "))
 	for _, p := range s.programs {
 		for _, e := range p.events {
-			counts.Seen(seen(e.Kind), 1)
+			counts.Seen(seen(e.Event), 1)
 			l.quoted(e.LogValue())
 			l.assign(e)
 		}
@@ -135,7 +138,7 @@ func (l *ledger) assign(e *heard) {
 	case doclock.EventSkipped:
 		a := c.wanted(e)
 		l.check(EventsBelong, a != nil && a.skip && id == text([16]byte{}) && e.Err != nil, "%v", l.show(e))
-	case doclock.EventWaiting, doclock.EventStillWaiting, doclock.EventRefused, doclock.EventGaveUp, doclock.EventGranted:
+	case doclock.EventWaiting, doclock.EventNotGranted, doclock.EventGranted:
 		a := c.wanted(e)
 		if c.name == "Downgrade" && e.Kind == doclock.EventGranted {
 			l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(c.begun) && e.Time.Equal(c.ended), "%v: %v", l.show(e), l.story(c.lease))
@@ -159,7 +162,7 @@ func (l *ledger) assign(e *heard) {
 		if l.check(RenewalsTold, of != nil && of.end == nil && (e.Kind == doclock.EventRenewed) == (e.Err == nil), "%v comes before the grant or after the end, or its error is wrong", l.show(e)) {
 			l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(of.granted.Time), "%v, and it was granted at %s", l.show(e), at(of.granted.Time))
 		}
-	case doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventLost:
+	case doclock.EventReleased, doclock.EventLost:
 		of := l.life(e)
 		if l.check(EventsBelong, of != nil, "%v is of no lease that was granted before", l.show(e)) &&
 			l.check(LeasesEnd, of.end == nil, "%v comes after %v", l.show(e), l.show(of.end)) {
@@ -268,7 +271,7 @@ func (l *ledger) entries() {
 				why[id] = "its clean-up has failed"
 			case e.Kind == doclock.EventOutcomeUnknown:
 				why[id] = "an outcome is unknown"
-			case e.Err != nil && (e.Kind == doclock.EventReleased || e.Kind == doclock.EventDetached):
+			case e.Err != nil && e.Kind == doclock.EventReleased:
 				why[id] = "its release has failed"
 			case e.Kind == doclock.EventLost:
 				why[id] = "its lease was lost"
@@ -341,8 +344,8 @@ func (l *ledger) acquire(a *acquire) {
 	waits, behind := 0, false
 	for _, e := range a.events {
 		l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(a.by.begun), "%v has waited since before its call", l.show(e))
-		if e.Kind == doclock.EventWaiting || e.Kind == doclock.EventStillWaiting {
-			if e.Kind == doclock.EventWaiting {
+		if e.Kind == doclock.EventWaiting {
+			if e.How == "" {
 				waits, behind = waits+1, len(e.Holders) > 0
 			}
 			l.check(AcquiresEnd, len(ends) == 0 && waits <= 1, "%v comes after the end, or again", l.show(e))
@@ -407,11 +410,11 @@ func (l *ledger) end(a *acquire, e *heard, behind bool) {
 	case a.ticket && c.err == nil && !c.panicked:
 		l.check(AcquiresEnd, granted || errors.Is(e.Err, doclock.ErrNotAcquired), "%v of a ticket", l.show(e))
 	case c.panicked:
-		l.check(AcquiresEnd, e.Kind == doclock.EventGaveUp, "%v, and its own code has panicked", l.show(e))
+		l.check(AcquiresEnd, e.How == doclock.HowGaveUp, "%v, and its own code has panicked", l.show(e))
 	default:
 		l.check(AcquiresEnd, !granted && c.err != nil && e.Err.Error() == c.err.Error(), "%v, and the caller was told %v", l.show(e), c.err)
 		refused := errors.Is(c.err, doclock.ErrConflict) || errors.Is(c.err, doclock.ErrNotFound)
-		l.check(AcquiresEnd, refused || e.Kind == doclock.EventGaveUp, "%v, and the caller was told %v", l.show(e), c.err)
+		l.check(AcquiresEnd, refused || e.How == doclock.HowGaveUp, "%v, and the caller was told %v", l.show(e), c.err)
 	}
 }
 
@@ -443,11 +446,11 @@ func (l *ledger) lease(of *life) {
 	if !h.lost.IsZero() {
 		l.timed(LeasesEnd, !e.Time.After(h.lost) && (e.Kind == doclock.EventLost || e.Time.Before(h.lost) || e.Err != nil), "%v, and it was lost at %s", l.show(e), at(h.lost))
 	}
-	switch e.Kind {
-	case doclock.EventLost:
+	switch {
+	case e.Kind == doclock.EventLost:
 		l.check(EventsBelong, e.call == g.call || ends(e.call), "%v has the values of another call than %v", l.show(e), l.show(g))
 		l.check(LeasesEnd, errors.Is(e.Err, doclock.ErrLost) && (!h.lost.IsZero() || l.toldLost(of)), "%v, and its caller was not told so: %v", l.show(e), l.story(h))
-	case doclock.EventHandedOver:
+	case e.How == doclock.HowHandedOver:
 		l.check(LeasesEnd, e.Err == nil && e.call.name != "Downgrade", "%v", l.show(e))
 	default:
 		l.check(LeasesEnd, !h.alone, "%v, and it was left alone", l.show(e))
@@ -462,7 +465,7 @@ func (l *ledger) nobodys(of *life) {
 	failed := a != nil && (len(a.by.acquires) > 1 && (a.by.err != nil || a.by.panicked) || a.ticket)
 	l.check(LeasesEnd, failed, "%v, and no caller has the lease", l.show(of.granted))
 	if failed && !a.ticket {
-		l.check(LeasesEnd, of.end.Kind != doclock.EventDetached, "%v of a lease that was given back", l.show(of.end))
+		l.check(LeasesEnd, of.end.How != doclock.HowDetached, "%v of a lease that was given back", l.show(of.end))
 	}
 }
 
@@ -506,11 +509,8 @@ func (c *call) late() bool {
 // told. A caller who has left, or who was told of a write, learns it from a later call.
 func (l *ledger) released(of *life) {
 	e, h, c := of.end, of.holding, of.end.call
-	want := doclock.EventReleased
-	if c.name == "Detach" {
-		want = doclock.EventDetached
-	}
-	l.check(LeasesEnd, e.Kind == want && !errors.Is(e.Err, doclock.ErrLost), "%v, and should be %q", l.show(e), want)
+	want := map[string]doclock.EventHow{"Detach": doclock.HowDetached, "Downgrade": doclock.HowDowngraded}[c.name]
+	l.check(LeasesEnd, e.Kind == doclock.EventReleased && e.How == want && !errors.Is(e.Err, doclock.ErrLost), "%v, and should be %q", l.show(e), want)
 	failed := c.err != nil
 	switch {
 	case c.name == "Do" && !c.panicked:
