@@ -105,25 +105,13 @@ func TestTokenAltered(t *testing.T) {
 		refused(more + text)
 	}
 	refused(text + text)
-}
-
-// A text with a right checksum may still be no token. Whatever it is, it is read
-// as what it says or refused.
-func TestTokenAlteredWithARightChecksum(t *testing.T) {
-	t.Parallel()
-	e := offline(t, relations.Fair())
-	text := Token{Tag: "read", Key: key}.Text()
-	data, err := tokenText.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := tokenText.DecodeString(text)
 	body := data[:len(data)-4]
-	for i := range body {
+	for i := range body { // and with a right checksum it is read as what it says, or refused
 		for b := range 256 {
 			altered := bytes.Clone(body)
 			altered[i] = byte(b)
-			text := summed(altered)
-			if k, err := e.ParseToken(text); err == nil && k.Text() != text {
+			if k, err := e.ParseToken(summed(altered)); err == nil && k.Text() != summed(altered) {
 				t.Errorf("byte %d as %d: %+v", i, b, k)
 			}
 		}

@@ -187,30 +187,3 @@ type lister struct{ err error }
 func (l lister) List() []func(*options.UpdateOneOptions) error {
 	return []func(*options.UpdateOneOptions) error{func(*options.UpdateOneOptions) error { return l.err }}
 }
-
-// A parsed update can be used many times, and its use doesn't change it.
-func TestUpdateIsNotChangedByItsUse(t *testing.T) {
-	t.Parallel()
-	push := bson.D{{Key: "log", Value: "x"}}
-	update := append(make(bson.D, 0, 9), bson.E{Key: "$push", Value: push[:1:1]}, bson.E{Key: numbering, Value: append(make(bson.D, 0, 9), bson.E{Key: "high", Value: 1})})
-	before := rawOf(update)
-	stages := append(make(bson.A, 0, 9), bson.M{"$set": bson.M{"high": 1}})
-	w := newWorld(t)
-	p := w.peer(relations.Exclusive())
-	u, v := p.parsed(update), p.parsed(stages)
-	for i, id := range []Grant{{Entry: Entry{ID: ann}}, {Entry: Entry{ID: bob}}} {
-		g := p.acquire(id.ID, "write", Granted)
-		for k, u := range []*Update{u, v} {
-			if got, err := p.Write(t.Context(), g, u, int64(k+1)); got.Outcome != Applied || err != nil {
-				t.Fatal(i, got.Outcome, err)
-			}
-		}
-		if got, err := p.WriteAndRelease(t.Context(), g, u); got.Outcome != Applied || err != nil {
-			t.Fatal(i, got.Outcome, err)
-		}
-	}
-	if after := rawOf(update); after.String() != before.String() || len(stages) != 1 || stages[:2][1] != nil {
-		t.Errorf("%v\nbecame %v, and %v", before, after, stages[:2])
-	}
-	w.fieldIs("log", bson.A{"x", "x", "x", "x"})
-}
