@@ -26,14 +26,13 @@ type ServerInfo struct {
 	Kind    ServerKind
 	Version string // "MongoDB 7.0.5", "FerretDB v2.7.0"
 
-	// ClockSkew is the greatest difference between the clocks of the servers
-	// that answered: the routers of a sharded cluster, or the members of a
-	// replica set. It is accurate to about a round trip, and 0 if one server
-	// answered. The [ClockTolerance] must be greater.
+	// ClockSkew is the greatest difference between the clocks of the servers that
+	// answered, routers or members, to about a round trip. The [ClockTolerance] must be
+	// greater.
 	ClockSkew time.Duration
 
-	// NeedsShardKey: the collection is sharded by other fields than _id. A
-	// filter needs an equality on each, and the Locker the option [ShardKey].
+	// NeedsShardKey: the collection is sharded by other fields than _id. A filter needs
+	// an equality on each, and the Locker the option [ShardKey].
 	NeedsShardKey bool
 }
 
@@ -48,20 +47,14 @@ const (
 )
 
 // CheckServer asks whether the collection's server can run the protocol, and what it
-// is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's.
-// It sends `hello` (several times, to find several servers), `buildInfo`, one
-// acquire that matches no document, and one read. It writes nothing. Without an answer
-// it ends after 30 s.
+// is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's. It
+// writes nothing, and ends after 30 s without an answer. MongoDB from 4.4 on is
+// supported, and FerretDB 2 with DocumentDB. A Locker needs no check: on another server
+// its acquires return the server's error.
 //
-// In a sharded cluster the time in the lock is the clock of the router that handled
-// the command, and routers often run beside applications. So the tolerance must
-// cover the greatest difference between two of them. CheckServer doesn't measure
-// routers that this client doesn't know, or would not choose because they are too
-// far away ([options.ClientOptions.SetLocalThreshold]).
-//
-// MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker needs
-// no check: on a server that refuses its commands, its acquires return the server's
-// error, most of them as an ErrUnsupportedServer.
+// In a sharded cluster the time in the lock is that of the router that handled the
+// command. CheckServer doesn't measure routers that this client doesn't know, or would
+// not choose because they are too far away ([options.ClientOptions.SetLocalThreshold]).
 func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error) {
 	if coll == nil {
 		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidArgument)

@@ -55,31 +55,23 @@
 //
 // # Who is trusted when
 //
-// Only the server's clock writes expiries and judges them. No client's clock is
-// compared with it, or with another client's. The holder counts the TTL from
-// before its command was sent, so its lease stops being valid before the server
-// lets others in. The server keeps the entry for [ClockTolerance] longer than
-// that.
+// Only the server's clock writes expiries and judges them, and no client's clock is
+// compared with it. The holder counts the TTL from before its command was sent, so its
+// lease stops being valid before the server lets others in; the server keeps the entry
+// for [ClockTolerance] longer. An answer that there is no entry counts only after a
+// linearizable read where the server has several members: one may have been primary.
 //
-// Where the server has several members, one that was primary before may not know the
-// entry. So an answer that there is no entry counts only after a linearizable read,
-// which is one command more.
-//
-// A valid lease is no proof. A process can be stopped between a look at
-// [Lease.Err] and a write. The proof is in the document: an entry excludes
-// others as long as it is there and has not expired. It leaves the document by
-// its release, or because another command found it expired and removed it. So a
-// write that matches [Lease.Guard], as those of [Lease.Update] and
-// [Lease.UpdateAndRelease] do, never comes late: it is applied if nobody was let
-// in since the grant, and refused otherwise. The fencing token, [Lease.Fence],
-// distinguishes an entry from one that a delayed duplicate of its acquire brought back.
+// A valid lease is no proof: a process can be stopped between a look at [Lease.Err] and
+// a write. The proof is in the document: an entry excludes others until its release, or
+// until another command finds it expired and removes it. So a write that matches
+// [Lease.Guard], as those of [Lease.Update] and [Lease.UpdateAndRelease] do, never comes
+// late: it is applied if nobody was let in since the grant, and refused otherwise.
 //
 // A write to another document under the lock has no such guard, and may come
 // late from a process that was stopped. Release then returns [ErrLost], or
-// [ErrOutcomeUnknown] if no server can be asked: undo the write, or check the
-// fencing token at its target. The library can't protect what it can't see. A lock
-// excludes only those who ask for it, and a write that replaces the whole document
-// erases the lock or brings an old one back.
+// [ErrOutcomeUnknown] if no server can be asked: undo the write, or check the fencing
+// token ([Lease.Fence]) at its target. A lock excludes only those who ask for it, and a
+// write that replaces the whole document erases the lock or brings an old one back.
 //
 // # Errors
 //
@@ -87,19 +79,16 @@
 // most of them. If the error of Do, DoAll, Lead or Release is an [ErrLost] or an
 // [ErrOutcomeUnknown], others may have been let in while you worked: undo what you
 // wrote to other places. If it is an [ErrNotAcquired], your function never ran. Without
-// these nobody was let in. docs/errors.md has a recipe for each error.
+// these nobody was let in. Every error of an acquire is an ErrNotAcquired, whatever its
+// cause. docs/errors.md has a recipe for each error.
 //
-// Every error of an acquire is an ErrNotAcquired, whatever its cause: the caller holds
-// nothing. If it is unknown whether a write or a release was executed, the command is
-// repeated while its context allows. Then the error is an ErrOutcomeUnknown, never a
-// guess. A command was certainly not executed if no server can be reached, or the driver
-// knows no primary. It is tried for 30 s, and then the error is the driver's. A refusal,
-// also of the credentials, is returned at once.
+// A write or a release of unknown outcome is repeated while its context allows; then the
+// error is an ErrOutcomeUnknown, never a guess. While no server can be reached, or the
+// driver knows no primary, nothing was executed: a command is tried for 30 s, and then
+// the error is the driver's. A refusal is returned at once.
 //
 // # Observing
 //
-// A Locker with the option [LogTo] logs what happens to its acquires and leases. One
-// with [OnEvent] calls a function for each [Event]: a wait, a grant, a refusal, a
-// renewal, the end of a lease, a loss, an unknown outcome. The events come in order,
-// with durations and the number of commands. A slow observer delays nobody.
+// [LogTo] logs what happens to a Locker's acquires and leases, and [OnEvent] calls a
+// function for each [Event], in order. A slow observer delays nobody.
 package doclock

@@ -45,13 +45,12 @@ type Event struct {
 	LeaseID uuid.UUID // of a lease's events, and of a clean-up the entry's; [uuid.Nil] before the grant
 	Fence   int64     // of a lease's events
 
-	Waited time.Duration // of an acquire: since its call began; of one of several wants: since its own acquire began; of a downgrade: since it was sent
+	Waited time.Duration // of an acquire: since its call, or its own of several, began; of a downgrade: since it was sent
 	Held   time.Duration // of a lease: since its grant
 
-	// Commands is how many were sent for this acquire, or for this lease since its
-	// grant, with doclock's repeats and without the driver's. A command for several
-	// leases counts for each of them, and a handoff or a downgrade for the lease that
-	// ends by it.
+	// Commands is how many were sent for this acquire, or for this lease since its grant.
+	// One for several leases counts for each of them, and a handoff or a downgrade for
+	// the lease that ends by it.
 	Commands int
 
 	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for last

@@ -3,17 +3,18 @@ package doclock
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Bounds of the durations. To hold a lease for longer than MaxTTL, renew it
-// ([Lease.KeepAlive]). The server adds a TTL and the tolerance to its clock; within
-// these bounds that can't overflow.
+// ([Lease.KeepAlive]).
 const (
 	// MinTTL is the shortest TTL. A broken connection delays a renewal by half a
 	// second. A renewal begins when two thirds of the TTL are left.
@@ -32,8 +33,8 @@ type Option interface {
 	ApplyLocker(*engine.Config) error
 }
 
-// AcquireOption changes how one acquire works. The acquire checks it before it sends
-// anything. A wrong value is an [ErrInvalidArgument] that says what would be right.
+// AcquireOption changes how one acquire works, which checks it before it sends anything,
+// as a Locker checks an [Option].
 type AcquireOption interface {
 	ApplyAcquire(*engine.AcquireConfig) error
 }
@@ -52,19 +53,10 @@ func (o commonOption) ApplyLocker(c *engine.Config) error         { return o(&c.
 func (o commonOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(&c.Terms) }
 
 // TTL is how long a lease lasts without a renewal, counted from the send of its
-// acquire. Default 10 s, at least [MinTTL], at most [MaxTTL], cut to whole
-// milliseconds, the server's unit.
-//
-// The TTL of one acquire goes before [TagTTL], and TagTTL goes before the Locker's
-// TTL. A waiting entry lives for less, the shorter of that TTL and 5 s after each
-// confirm, so that a dead waiter delays the others only briefly. Under a tag of
-// [ShareInProcess], an acquire with a TTL makes an entry of its own. An
-// UpdateAndRelease with operators such as $set hands the lock over only to a waiter
-// with the same TTL. Another waiter asks for itself, in one more command.
-//
-// A broken connection delays a renewal by half a second, and in rare cases by a
-// whole one. A lease that is kept alive survives that with a TTL of 1 s on an idle
-// machine, and with 2 s on a busy one too; docs/protocol.md has the measured table.
+// acquire. Default 10 s, from [MinTTL] to [MaxTTL], cut to whole milliseconds. That of
+// an acquire goes before [TagTTL], and TagTTL before the Locker's. A waiting entry lives
+// for 5 s after each confirm, or for the TTL if that is shorter. docs/protocol.md has
+// measured which TTL survives a broken connection.
 func TTL(d time.Duration) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.TTL = d.Truncate(time.Millisecond)
@@ -89,8 +81,8 @@ func TagTTL(tag string, d time.Duration) Option {
 // ClockTolerance is added to the time that the server keeps an entry, but not to
 // the time for which its lease is valid. Set it above the largest difference
 // between the clocks of servers and routers, which [CheckServer] measures, plus
-// any forward jump of one during a lease. Default 500 ms; it may be 0, and is at
-// most [MaxClockTolerance].
+// any forward jump of one during a lease. Default 500 ms, from 0 to
+// [MaxClockTolerance].
 func ClockTolerance(d time.Duration) Option {
 	return engine.Option(func(c *engine.Config) error {
 		c.Tolerance = d.Truncate(time.Millisecond)
@@ -109,10 +101,10 @@ func AttemptTimeout(d time.Duration) Option {
 }
 
 // PollInterval is the longest pause between two asks of an Acquire, a Do or a claim that
-// waits, give or take a half. The pauses begin with 2 ms, and grow with the time waited.
-// A release by the same Locker and the end of an entry's time wake waiters earlier. In a
-// document's queue those behind others ask less often. Default 1 s, from
-// [MinPollInterval] to [MaxPollInterval].
+// waits, give or take a half. The pauses grow with the time waited. A release by the same
+// Locker and the end of an entry's time wake waiters earlier; those behind others in a
+// document's queue ask less often. Default 1 s, from [MinPollInterval] to
+// [MaxPollInterval].
 func PollInterval(d time.Duration) Option {
 	return engine.Option(func(c *engine.Config) error {
 		c.PollInterval = d
@@ -122,8 +114,7 @@ func PollInterval(d time.Duration) Option {
 
 // Owner is a text for people: a worker, a job, a user. It stands in the document and
 // in the [ConflictError] of others. No decision depends on it. It has 1 to 256 bytes
-// of UTF-8 without NUL; default "host/pid/program". Under a tag of [ShareInProcess],
-// an acquire with an Owner makes an entry of its own.
+// of UTF-8 without NUL; default "host/pid/program".
 func Owner(name string) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.Owner = name
@@ -131,30 +122,17 @@ func Owner(name string) CommonOption {
 	})
 }
 
-// HoldAtMost ends the lease at most d after its grant, whatever its holder does.
-// Without it a holder that is stuck in a live process renews for ever, and keeps
-// others out.
+// HoldAtMost ends the lease at most d after its grant, by this machine's clocks,
+// whatever its holder does: no renewal extends it further, and its contexts end with an
+// [ErrLost] that says so. Without it a holder that is stuck in a live process keeps
+// others out for ever. As after any loss by time, a guarded write and a release still
+// succeed until the server lets somebody in, soon after.
 //
-// The time counts as the validity does: from the send of the command that granted
-// the lease, by this machine's monotonic clock and by its wall clock.
-// [Lease.KeepAlive] and [Lease.Renew] extend the lease by no more than what is left
-// of it. If d is less than the TTL, it is the TTL. At its end [Lease.Done] is
-// closed, [Lease.Err] is an [ErrLost] that says so, and the contexts of KeepAlive
-// and Do end. The server lets others in later, by a [ClockTolerance] and by the time
-// that the last renewal was on its way. As after any loss by time, a write under the
-// guard and a release still succeed until the server lets somebody in.
-//
-// It limits one lease. Lead campaigns again after it. In a DoAll, the end of one
-// lease ends fn's context; the time also runs while the other leases are acquired. A
-// [Lease.Downgrade] passes the limit on, counted from the first grant. A waiter that
-// gets the lock by a handoff has its own limit or none. The entry of a token
-// outlives its leases. So [Lease.Detach] refuses such a lease, Resume refuses the
-// option, and a resumed lease has no limit, even if the Locker has one.
-//
-// d is at least [MinTTL], at most [MaxTTL], and no less than [HoldAtLeast]; it is
-// cut to whole milliseconds. An acquire's HoldAtMost goes before the Locker's.
-// HoldAtMost is refused for a tag of [ShareInProcess], and for a Locker with such
-// tags.
+// It counts for one lease: Lead campaigns again, and a [Lease.Downgrade] passes on what is
+// left. [Lease.Detach] refuses such a lease, Resume the option, and a resumed lease has
+// no limit. d is from [MinTTL] to [MaxTTL], no less than [HoldAtLeast], and cut to whole
+// milliseconds; if it is less than the TTL, it is the TTL. It is refused for a tag of
+// [ShareInProcess], and for a Locker with such tags.
 func HoldAtMost(d time.Duration) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.Most = d.Truncate(time.Millisecond)
@@ -180,16 +158,12 @@ func isName(name string) bool {
 	return name != "" && utf8.ValidString(name) && !strings.HasPrefix(name, "__doclock") && !strings.ContainsAny(name, ".$\x00")
 }
 
-// ShardKey names the fields of a sharded collection's key. The Locker reads their
-// values from the first answer. Every later command for the lease names them beside
-// the _id, so that it goes to one shard. An update that touches one of them is
-// refused: the lease would not find the document any more.
-//
-// A filter should demand equality of the _id and of each of these fields, at its top
-// level. For another filter, routers before MongoDB 7.0 return error 61, and later
-// ones ask all shards. An acquire by such a filter is not repeated if its outcome is
-// unknown, joins the wait queue of its process only after its first answer, and
-// shares no entry.
+// ShardKey names the fields of a sharded collection's key. The Locker reads their values
+// from the first answer, and sends every later command to that shard. An update that
+// touches one of them is refused. A filter should demand equality of the _id and of each
+// of these fields: for another one, routers before MongoDB 7.0 return error 61, and later
+// ones ask all shards. An acquire by such a filter isn't repeated if its outcome is
+// unknown.
 func ShardKey(fields ...string) Option {
 	return engine.Option(func(c *engine.Config) error {
 		for i, field := range fields {
@@ -205,13 +179,11 @@ func ShardKey(fields ...string) Option {
 	})
 }
 
-// Upsert makes an acquire insert the document if there is none, for
-// collections that hold nothing but locks. The filter must then demand an
-// equal _id at its top level. Its other equalities become fields. If it has a
-// condition that a document without the field doesn't meet (any but $ne, $nin and
-// "$exists: false"), or one on the lock field, no document is made: the error is an
-// [ErrNotFound]. A document that exists costs nothing more. A new one costs two
-// commands more, because not every server can be trusted to insert and decide in one.
+// Upsert makes an acquire insert the document if there is none, in two commands more, for
+// collections that hold nothing but locks. The filter must demand an equal _id at its top
+// level. Its other equalities become fields. No document is made, and the error is an
+// [ErrNotFound], if it has a condition that a document without the field doesn't meet (any
+// but $ne, $nin and "$exists: false"), or one on the lock field.
 func Upsert() Option {
 	return engine.Option(func(c *engine.Config) error {
 		c.Upsert = true
@@ -220,35 +192,166 @@ func Upsert() Option {
 }
 
 // ShareInProcess lets the goroutines of one Locker share one entry in a document for
-// each of these tags. So the lock's arrays grow with the processes, and not with the
-// goroutines.
+// each of these tags, so that the lock's arrays grow with the processes. A holder joins
+// an entry without a command if the Locker has seen the lock in the last 200 ms, without
+// an entry that the tag respects, and the acquire has no [Into]; so conflicting acquires
+// of other processes are noticed 200 ms late. The last holder to leave releases it.
+// Each has a lease of its own, with the same ID and Fence.
 //
-// The first holder acquires the entry. A later holder joins it without a command if
-// the Locker has seen the lock in the last 200 ms, without an entry that the tag
-// respects, and the acquire has no [Into]. Otherwise it sends one command, which
-// renews the entry and returns an image of the lock. The last holder to leave releases the entry. Each holder has a
-// lease of its own, with the same ID and Fence. If one holder among several calls
-// UpdateAndRelease, it writes, and leaves the lock to the others.
+// The holders of the tag must tolerate each other ([relations.Rules.CheckShareable]). An
+// Enqueue makes an entry of its own, and so does an acquire with [TTL] or [Owner], or
+// whose filter demands more than an equal _id. [HoldAtLeast] and [HoldAtMost] are
+// refused.
 //
-// The cost: conflicting acquires of other processes are noticed up to 200 ms late. A
-// writer that waits for overlapping readers waits that much longer, and each process
-// with such readers sends five commands a second to look.
-//
-// Only a tag whose holders tolerate each other can be shared: see
-// [relations.Rules.CheckShareable]. Any other tag is an [ErrInvalidArgument] with
-// the reason. An Enqueue always makes an entry of its own, and so does an acquire
-// whose filter demands more than an equal _id, or that has the option [TTL] or
-// [Owner]. [HoldAtLeast] and [HoldAtMost] are refused for such a tag.
-//
-// What joins or leaves without a command learns nothing. If the entry is removed (by an
-// operator, or with its document), or the program was stopped for longer than the TTL,
-// a holder who leaves before the others gets nil though others were let in, and one may
-// join for 200 ms beside them. Their guarded writes are refused.
+// Who joins or leaves without a command learns nothing. If the entry was removed, or
+// the program was stopped for longer than the TTL, a holder who leaves before the others
+// gets nil though others were let in, and one may join for 200 ms beside them. Their
+// guarded writes are refused.
 func ShareInProcess(tags ...string) Option {
 	return engine.Option(func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)
 		return nil
 	})
+}
+
+// ID is the filter for the document with this _id: bson.D{{"_id", id}}. A filter
+// demands an equal _id if it has this at its top level, alone or beside other
+// fields.
+func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
+
+// Into decodes the document, as of the grant, into target, a non-nil pointer, and
+// replaces its value: nothing of before stays, unless the target decodes itself. It
+// sends nothing more. The lock field is left out, so that saving the document back can't
+// bring an old lock back. The caller's goroutine decodes; if that fails or panics, the
+// lock is released in the background.
+func Into(target any) AcquireOption {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
+		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {
+			return fmt.Errorf("%w: Into got a %T; give a non-nil pointer", ErrInvalidArgument, target)
+		}
+		c.Into = target
+		return nil
+	})
+}
+
+// MaxWait bounds how long an Acquire or a Do waits for the lock, but not the work that
+// follows, as ctx does. When the wait is over, the error is an [ErrNotAcquired], and an
+// [ErrConflict] too if this process knows who is in the way. 0 is one try, as by
+// TryAcquire. A negative d is refused, and the option by TryAcquire, Enqueue, Resume and
+// Lead, where nothing waits or ctx alone bounds the wait.
+func MaxWait(d time.Duration) AcquireOption {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
+		if d < 0 {
+			return fmt.Errorf("%w: MaxWait is %v; give 0 for one try, or more", ErrInvalidArgument, d)
+		}
+		c.MaxWait = &d
+		return nil
+	})
+}
+
+// Sort says which document an acquire means if its filter matches several: the first
+// by these keys, as bson.D{{"priority", -1}, {"_id", 1}}. Each is a field with 1 or -1,
+// or with bson.D{{"$meta", "textScore"}}. A map may have one key only, because a map has
+// no order. Without Sort the server chooses.
+//
+// Without [SkipLocked], an acquire decides for one document, locked or not: TryAcquire is
+// refused if that one is locked, and Acquire waits for it, whether or not others are free.
+func Sort(keys any) AcquireOption {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) (err error) {
+		c.Sort, err = sortKeys(keys)
+		return err
+	})
+}
+
+// SkipLocked makes an acquire a claim: it takes any document that matches the filter
+// and is free for the tag by the server's clock, as SELECT … FOR UPDATE SKIP LOCKED takes
+// the next row. An empty filter means any document of the collection.
+//
+//	lease, err := locks.TryAcquire(ctx, bson.M{"state": "pending"}, doclock.SkipLocked(),
+//		doclock.Sort(bson.D{{"priority", -1}}), doclock.Into(&job))
+//
+// If none is free, TryAcquire returns [ErrNotFound]: the server has said so. Acquire
+// and Do wait until one is free, also if none matches yet; they look again soon after
+// each release by the same Locker. The order is that in which the server executes the
+// commands. It passes the locked documents in front one by one: see docs/jobs.md.
+//
+// A Locker passes for a minute over a document that can't take the lock, because of the
+// server's 16 MB or a validator, with an [EventSkipped]. A claim ends with the server's
+// error if nothing else is free, or if it meets more than 256. It passes over a document
+// that a transaction has locked for longer than an [AttemptTimeout], if it has the time.
+//
+// Enqueue refuses SkipLocked, and so does a Locker with [Upsert]. With [ShardKey] a read
+// shows the document first.
+func SkipLocked() AcquireOption {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
+		c.SkipLocked = true
+		return nil
+	})
+}
+
+// HoldAtLeast keeps others out for at least d after the grant, by the server's clock,
+// even if the lease is released before, or its holder crashes. So a job that several
+// machines start at the same tick runs once, also if it takes a few milliseconds.
+//
+// A release before that time leaves a remainder of the entry, which nobody holds and
+// [Holder] shows; only [Lease.Delete] ends it, with the document. The lease itself ends
+// like any other. An acquire that returns no lease leaves no remainder.
+//
+// d is at most [MaxTTL], and rounded up to whole milliseconds; 0 is no option. It is
+// refused for a tag of [ShareInProcess].
+func HoldAtLeast(d time.Duration) AcquireOption {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
+		if err := within("HoldAtLeast", d, 0, MaxTTL); err != nil {
+			return err
+		}
+		c.Terms.Least = (d + time.Millisecond - 1).Truncate(time.Millisecond) // d is too small to overflow
+		return nil
+	})
+}
+
+// sortKeys encodes the keys of a Sort.
+func sortKeys(keys any) (bson.Raw, error) {
+	refuse := func(what string) (bson.Raw, error) {
+		return nil, fmt.Errorf(`%w: Sort got %s; give ordered keys, as bson.D{{"priority", -1}, {"_id", 1}}`, ErrInvalidArgument, what)
+	}
+	if v := reflect.ValueOf(keys); v.Kind() == reflect.Map && v.Len() > 1 {
+		return refuse("a map with several keys, which has no order")
+	}
+	doc, err := bson.Marshal(keys)
+	if err != nil {
+		return refuse(fmt.Sprintf("a %T that can't be encoded (%v)", keys, err))
+	}
+	elements, err := bson.Raw(doc).Elements()
+	if err != nil {
+		return refuse(fmt.Sprintf("a malformed document (%v)", err))
+	}
+	if len(elements) == 0 {
+		return refuse("no keys")
+	}
+	seen := map[string]bool{}
+	for _, e := range elements {
+		key := e.Key()
+		switch {
+		case key == "" || strings.HasPrefix(key, "$"):
+			return refuse(fmt.Sprintf("the key %q, which names no field", key))
+		case seen[key]:
+			return refuse(fmt.Sprintf("the key %q twice", key))
+		case !isDirection(e.Value()):
+			return refuse(fmt.Sprintf("the key %q with %v", key, e.Value()))
+		}
+		seen[key] = true
+	}
+	return doc, nil
+}
+
+// isDirection reports whether a key's value is 1, -1 or {$meta: …}.
+func isDirection(v bson.RawValue) bool {
+	if doc, ok := v.DocumentOK(); ok {
+		elements, err := doc.Elements()
+		return err == nil && len(elements) == 1 && elements[0].Key() == "$meta"
+	}
+	f, ok := v.AsFloat64OK()
+	return ok && (f == 1 || f == -1)
 }
 
 func ownerText(name string) error {
