@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -102,4 +106,66 @@ func ExampleLease_keepAlive() {
 	// Output:
 	// while it is held: <nil>
 	// after the release: doclock: lock released: "write" on document "A-17" of test.orders
+}
+
+// A writer that has changed a category goes on as a reader. Other readers come in,
+// and no other writer was there in between.
+func ExampleLease_downgrade() {
+	ctx := context.Background()
+	mem := locktest.Start()
+	defer mem.Close()
+	categories := mem.Collection("categories", bson.M{"_id": "friends"})
+	locks, err := multilock.New(categories, relations.WritePreferring())
+	check(err)
+
+	writer, err := locks.Acquire(ctx, doclock.ID("friends"), "write")
+	check(err)
+	check(writer.Update(ctx, bson.M{"$set": bson.M{"name": "Friends"}}))
+
+	reader, err := writer.Downgrade(ctx, "read")
+	check(err)
+	working := reader.KeepAlive(ctx) // the writer's own has ended
+
+	another, err := locks.TryAcquire(ctx, doclock.ID("friends"), "read")
+	check(err)
+	fmt.Println("tags:", reader.Tag(), another.Tag())
+	fmt.Println("the work goes on:", working.Err() == nil)
+	fmt.Println("the token is greater:", reader.Fence() > writer.Fence())
+	check(another.Release(ctx))
+	check(reader.Release(ctx))
+	// Output:
+	// tags: read read
+	// the work goes on: true
+	// the token is greater: true
+}
+
+// A stopped process writes late, under the guard: nothing happens to the
+// document that others have locked since.
+func ExampleLease_guard() {
+	ctx := context.Background()
+	mem := locktest.Start()
+	defer mem.Close()
+	accounts := mem.Collection("accounts", bson.M{"_id": "ada", "balance": 10})
+	locks, err := writelock.New(accounts)
+	check(err)
+	stopped, err := locks.Acquire(ctx, bson.M{"_id": "ada"})
+	check(err)
+	mem.Advance(time.Minute)
+	running, err := locks.Acquire(ctx, bson.M{"_id": "ada"})
+	check(err)
+	late, err := accounts.UpdateOne(ctx, stopped.Guard(), bson.M{"$set": bson.M{"balance": 0}})
+	fmt.Println("documents written late:", late.MatchedCount, err)
+	fmt.Println("the release tells it:", errors.Is(stopped.Release(ctx), doclock.ErrLost))
+	fmt.Println("the tokens increase:", running.Fence() > stopped.Fence())
+	check(running.Release(ctx))
+	// Output:
+	// documents written late: 0 <nil>
+	// the release tells it: true
+	// the tokens increase: true
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

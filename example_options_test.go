@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -221,4 +223,43 @@ func ExampleField() {
 	// Output:
 	// refused: true
 	// the door's own lock: bolt
+}
+
+// A log at level Debug shows what happens. With the default level it shows what went
+// wrong.
+func ExampleLogTo() {
+	ctx := context.Background()
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders")
+
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key { // what is another one in each run
+			case slog.TimeKey, "collection", "lease", "fence", "waited", "held", "error":
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	ended := make(chan struct{})
+	locks, err := writelock.New(orders, doclock.Upsert(), doclock.Owner("ann"), doclock.LogTo(logger),
+		doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+			if e.Kind == doclock.EventReleased {
+				close(ended)
+			}
+		}))
+	check(err)
+	lease, err := locks.Acquire(ctx, doclock.ID("A-17"))
+	check(err)
+	_, err = locks.Acquire(ctx, doclock.ID("A-17"), doclock.MaxWait(0))
+	fmt.Println("a conflict:", errors.Is(err, doclock.ErrConflict))
+	check(lease.Release(ctx))
+	<-ended
+	// Unordered output:
+	// a conflict: true
+	// level=DEBUG msg="doclock: granted" document="\"A-17\"" tag=write owner=ann commands=3
+	// level=DEBUG msg="doclock: not granted" how=refused document="\"A-17\"" tag=write owner=ann commands=1 holders=1 behind="\"write\" of \"ann\""
+	// level=DEBUG msg="doclock: released" document="\"A-17\"" tag=write owner=ann commands=1
 }

@@ -24,8 +24,8 @@ import (
 type rig struct {
 	*testing.T
 	net      *faultnet.Net
-	sent     *sentCommands
-	clock    *handClock
+	sent     *fixture.Commands
+	clock    *fixture.Clock
 	locks    *multilock.Locker
 	document *fixture.Document
 	doc      *mongo.Collection // through the failing network
@@ -39,14 +39,22 @@ func newRig(t *testing.T, opts ...doclock.Option) *rig {
 		t.Parallel()
 	}
 	document := fixture.NewDocument(t, bson.E{Key: "count", Value: 0})
-	r := &rig{T: t, net: faultnet.New(), sent: &sentCommands{}, clock: newHandClock(), document: document, other: document.Hand}
-	r.doc = document.Through(options.Client().SetDialer(r.net).SetMonitor(fixture.Monitor(r.sent.record)).SetRetryWrites(false))
-	r.locks = r.locker(append([]doclock.Option{r.clock.option()}, opts...)...)
-	r.sent.forget()
+	r := &rig{T: t, net: faultnet.New(), sent: &fixture.Commands{}, clock: &fixture.Clock{}, document: document, other: document.Hand}
+	r.doc = document.Through(options.Client().SetDialer(r.net).SetMonitor(r.sent.Monitor()).SetRetryWrites(false))
+	r.locks = r.locker(append([]doclock.Option{clocks(func() engine.Reading { return engine.Reading(r.clock.Read()) })}, opts...)...)
+	r.sent.Take()
 	return r
 }
 
-var realTime = engine.Option(func(c *engine.Config) error { c.Clock = nil; return nil })
+var realTime = clocks(nil)
+
+// clocks are this machine's.
+func clocks(read func() engine.Reading) doclock.Option {
+	return engine.Option(func(c *engine.Config) error {
+		c.Clock = read
+		return nil
+	})
+}
 
 func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 	r.Helper()
@@ -70,7 +78,7 @@ func (r *rig) acquire() doclock.Lease {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() { _ = lease.Release(context.Background()) })
-	r.sent.forget()
+	r.sent.Take()
 	return lease
 }
 
@@ -88,7 +96,7 @@ func (r *rig) many(n int) []doclock.Lease {
 	for i := range leases {
 		leases[i] = r.take(100+i, "write")
 	}
-	r.sent.forget()
+	r.sent.Take()
 	return leases
 }
 
@@ -106,13 +114,13 @@ func (r *rig) due(leases ...doclock.Lease) (kept []context.Context) {
 	for _, l := range leases {
 		kept = append(kept, l.KeepAlive(r.Context()))
 	}
-	r.clock.pass(ttl / 3)
+	r.clock.Pass(ttl / 3)
 	return kept
 }
 
 func (r *rig) wantSent(want ...string) {
 	r.Helper()
-	if sent := r.sent.all(); !slices.Equal(sent, want) {
+	if sent := r.sent.Take(); !slices.Equal(sent, want) {
 		r.Errorf("sent %v, want %v", sent, want)
 	}
 }
@@ -181,55 +189,6 @@ func within(t *testing.T, c <-chan struct{}, what string) {
 		t.Fatalf("it did not come about: %s", what)
 	}
 }
-
-// sentCommands records what a client sends.
-type sentCommands struct {
-	mu       sync.Mutex
-	commands []bson.Raw
-}
-
-func (s *sentCommands) record(command bson.Raw) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands = append(s.commands, command)
-}
-
-func (s *sentCommands) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands = nil
-}
-
-func (s *sentCommands) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.commands)
-}
-
-// all are their names.
-func (s *sentCommands) all() (names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, command := range s.commands {
-		names = append(names, fixture.Name(command))
-	}
-	return names
-}
-
-// handClock is this machine's clocks, turned by hand.
-type handClock struct{ fixture.Clock }
-
-func newHandClock() *handClock { return &handClock{} }
-
-func (c *handClock) option() doclock.Option {
-	return engine.Option(func(cfg *engine.Config) error {
-		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
-		return nil
-	})
-}
-
-func (c *handClock) turn(mono, wall time.Duration) { c.Turn(mono, wall) }
-func (c *handClock) pass(d time.Duration)          { c.Pass(d) }
 
 // waitTTL is for how long a waiting entry lives after each confirm.
 func waitTTL(d time.Duration) doclock.Option {

@@ -1,14 +1,19 @@
 package doclock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -37,7 +42,7 @@ func TestValidityEndsWithTheTTL(t *testing.T) {
 			if got, want := lease.Remaining(), ttl-time.Millisecond; got != want {
 				t.Errorf("Remaining of a fresh lease = %v, want %v", got, want)
 			}
-			r.clock.turn(c.mono, c.wall)
+			r.clock.Turn(c.mono, c.wall)
 			over := errors.Is(lease.Err(), doclock.ErrLost)
 			if over != c.over {
 				t.Errorf("after mono %v, wall %v: Err = %v", c.mono, c.wall, lease.Err())
@@ -55,7 +60,7 @@ func TestValidityEndsWithTheTTL(t *testing.T) {
 					t.Error("Done is open")
 				}
 			}
-			if n := r.sent.count(); n != 0 {
+			if n := r.sent.Count(); n != 0 {
 				t.Errorf("looking at a lease sent %d commands", n)
 			}
 		})
@@ -92,67 +97,29 @@ func serverNow(t *testing.T, r *rig) time.Time {
 	return docs[0].Now
 }
 
-func TestGuard(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	matched := func() int64 {
-		t.Helper()
-		result, err := r.other.UpdateOne(t.Context(), lease.Guard(), bson.M{"$inc": bson.M{"count": 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result.MatchedCount
-	}
-	if n := matched(); n != 1 {
-		t.Errorf("held: matched %d", n)
-	}
-	guard := lease.Guard()
-	if err := lease.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := matched(); n != 0 {
-		t.Errorf("released: matched %d", n)
-	}
-	if result, err := r.other.DeleteMany(t.Context(), guard); err != nil || result.DeletedCount != 0 {
-		t.Errorf("a guard from before the release: %v, %v", result, err)
-	}
-	if len(lease.Guard()) == 0 {
-		t.Error("an empty guard matches everything")
-	}
-}
-
 // The documented exception: a replacement under the guard is applied, and erases
 // the lock. Others are let in, and the holder learns it from its next command.
 func TestAReplacementUnderTheGuardErasesTheLock(t *testing.T) {
-	for name, replace := range map[string]func(*mongo.Collection, bson.D) error{
-		"ReplaceOne": func(c *mongo.Collection, g bson.D) error {
-			_, err := c.ReplaceOne(t.Context(), g, bson.M{"count": 7})
-			return err
-		},
-		"FindOneAndReplace": func(c *mongo.Collection, g bson.D) error {
-			return c.FindOneAndReplace(t.Context(), g, bson.M{"count": 7}).Err()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			lease := r.acquire()
-			if err := replace(r.other, lease.Guard()); err != nil {
-				t.Fatal(err)
-			}
-			if stored := r.stored(); stored.Count != 7 || len(stored.Lock.Tags) != 0 {
-				t.Errorf("it is %+v", stored)
-			}
-			if err := lease.Err(); err != nil {
-				t.Errorf("before its next command the holder knows: %v", err)
-			}
-			other := r.acquire()
-			if err := lease.Update(t.Context(), increment); !errors.Is(err, doclock.ErrLost) {
-				t.Errorf("Update = %v", err)
-			}
-			if err := other.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+	r := newRig(t)
+	lease := r.acquire()
+	if _, err := r.other.ReplaceOne(t.Context(), lease.Guard(), bson.M{"count": 7}); err != nil {
+		t.Fatal(err)
+	}
+	if stored := r.stored(); stored.Count != 7 || len(stored.Lock.Tags) != 0 {
+		t.Errorf("it is %+v", stored)
+	}
+	if err := lease.Err(); err != nil {
+		t.Errorf("before its next command the holder knows: %v", err)
+	}
+	other := r.acquire()
+	if err := lease.Update(t.Context(), increment); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Update = %v", err)
+	}
+	if err := other.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if result, err := r.other.DeleteMany(t.Context(), other.Guard()); err != nil || result.DeletedCount != 0 || len(other.Guard()) == 0 {
+		t.Errorf("the guard of a released lease: %v, %v", result, err)
 	}
 }
 
@@ -180,8 +147,8 @@ func TestRefusedInATransaction(t *testing.T) {
 			t.Errorf("%s = %v", name, err)
 		}
 	}
-	if n := r.sent.count(); n != 0 {
-		t.Errorf("sent %v", r.sent.all())
+	if n := r.sent.Count(); n != 0 {
+		t.Errorf("sent %v", r.sent.Take())
 	}
 	if err := lease.Err(); err != nil {
 		t.Errorf("the lease: %v", err)
@@ -197,7 +164,7 @@ func TestRenewAnsweredAfterTheEnd(t *testing.T) {
 	renewed := make(chan error, 1)
 	go func() { renewed <- lease.Renew(context.Background()) }()
 	<-reply.Fired()
-	r.clock.pass(ttl)
+	r.clock.Pass(ttl)
 	if err := reply.Let(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,4 +220,39 @@ func TestTheShortestLeaseSurvivesAReset(t *testing.T) {
 		}
 		t.Error("it was lost in each of three resets")
 	})
+}
+
+// What a lease prints is for people: in a format, in a log, held or over.
+func TestLeaseIsReadable(t *testing.T) {
+	r := newRig(t, doclock.TTL(30*time.Second))
+	lease := r.acquire()
+	held := fmt.Sprintf(`lease "write" on document 1, fence %d, 29.999s left`, lease.Fence())
+	for _, format := range []string{"%v", "%+v", "%s"} {
+		if got := fmt.Sprintf(format, lease); got != held {
+			t.Errorf("%s: %s, want %s", format, got, held)
+		}
+	}
+	logged := func() string {
+		var out bytes.Buffer
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "lease", lease)
+		return out.String()
+	}
+	if got, want := logged(), fmt.Sprintf("lease.document=1 lease.tag=write lease.fence=%d lease.left=29.999s\n", lease.Fence()); !strings.HasSuffix(got, want) {
+		t.Errorf("logged %q, want it to end with %q", got, want)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(lease), ", released"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q doesn't end with %q", got, want)
+	}
+	if got, want := logged(), `lease.over=released`; !strings.Contains(got, want) {
+		t.Errorf("logged %q, want %q in it", got, want)
+	}
+}
+
+func TestIDIsTheFilterOfOneDocument(t *testing.T) {
+	if diff := cmp.Diff(bson.D{{Key: "_id", Value: "invoices"}}, doclock.ID("invoices")); diff != "" {
+		t.Error(diff)
+	}
 }
