@@ -190,6 +190,8 @@ func TestNoVerdict(t *testing.T) {
 		`+MaxAllow = "many"`:                              "doesn't compile",
 		"+MaxAllow = 10_001\ntests: ^TestThatIsNotThere$": "no test of",
 		"+MaxAllow = 10_001\nfile: relations/nothing.go":  "no such file",
+
+		"+MaxAllow = 10_001\nin: ./admin\ntests: ^TestTheIndexHelps$": "TestTheIndexHelps of ./admin is skipped",
 	} {
 		ms, err := Parse(harmless + text)
 		if err != nil {

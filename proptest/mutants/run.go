@@ -66,7 +66,7 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 }
 
 // Run applies one mutant to the module at root, and returns how its tests failed, or "" if they passed. An error is
-// neither: the mutant doesn't apply or compile, or the tests fail without it too.
+// neither: the mutant doesn't apply or compile, its tests fail without it too, or some of them are skipped.
 func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error
 	if err != nil {
 		return "", err
 	}
-	caughtBy, err = test(ctx, root, m, "-overlay="+overlay, "-count=1", "-timeout=1m")
+	caughtBy, err = test(ctx, root, m, "-overlay="+overlay, "-count=1", "-timeout=1m", "-v")
 	if caughtBy == "" || err != nil {
 		return "", err
 	}
@@ -120,11 +120,14 @@ func (m Mutant) overlay(root, dir string) (string, error) {
 	return overlay, os.WriteFile(overlay, table, 0o600)
 }
 
-// how finds the line that says how tests failed.
-var how = regexp.MustCompile(`(?m)^(?:--- FAIL: \S+|panic: .*|.*left goroutines behind)`)
+// how finds the line that says how tests failed; skipped finds one that was skipped.
+var (
+	how     = regexp.MustCompile(`(?m)^(?:--- FAIL: \S+|panic: .*|.*left goroutines behind)`)
+	skipped = regexp.MustCompile(`(?m)^ *--- SKIP: (\S+)`)
+)
 
 // test compiles and runs the tests of a mutant, and returns how they failed. It doesn't optimize the project's own
-// code, which would take longer than the tests gain by it.
+// code, which would take longer than the tests gain by it. With -v it finds what was skipped.
 func test(ctx context.Context, root string, m Mutant, flags ...string) (failure string, err error) {
 	arguments := []string{"test", "-vet=off", "-failfast", "-run=" + m.Tests,
 		"-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w"}
@@ -138,6 +141,8 @@ func test(ctx context.Context, root string, m Mutant, flags ...string) (failure 
 		return "", context.Cause(ctx)
 	case err == nil && bytes.Contains(out, []byte("[no tests to run]")):
 		return "", fmt.Errorf("no test of %s matches %q", m.Package, m.Tests)
+	case err == nil && skipped.Match(out):
+		return "", fmt.Errorf("%s of %s is skipped here; name a test that runs", skipped.FindSubmatch(out)[1], m.Package)
 	case bytes.Contains(out, []byte("[build failed]")):
 		return "", fmt.Errorf("it doesn't compile:\n%s", out)
 	case !errors.As(err, &exit):
