@@ -23,7 +23,7 @@ import (
 const Caught = "each mutant is caught by a test"
 
 // RunAll runs mutants, counts them in t with the test that caught each, and prints its progress to out. While some are
-// compiled, the tests of another wait for the server.
+// compiled, the tests of another wait for the server. The tests of a package are linked and run once without mutants.
 func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out io.Writer) error {
 	var (
 		mu   sync.Mutex // of out, done and errs
@@ -32,6 +32,17 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 		wg   sync.WaitGroup
 		free = make(chan struct{}, 1+runtime.NumCPU())
 	)
+	tests := map[string][]string{} // of each package
+	for _, m := range ms {
+		tests[m.Package] = append(tests[m.Package], m.Tests)
+	}
+	pass := map[string]func() bool{}
+	for pkg, tests := range tests {
+		pass[pkg] = sync.OnceValue(func() bool {
+			failure, err := test(ctx, root, Mutant{Package: pkg, Tests: strings.Join(tests, "|")}, "-timeout=10m")
+			return failure == "" && err == nil
+		})
+	}
 	for _, m := range ms {
 		free <- struct{}{}
 		if ctx.Err() != nil {
@@ -40,7 +51,7 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 		wg.Go(func() {
 			defer func() { <-free }()
 			begun := time.Now()
-			caughtBy, err := Run(ctx, root, m)
+			caughtBy, err := run(ctx, root, m, pass[m.Package])
 			said := "caught by " + caughtBy
 			mu.Lock()
 			defer mu.Unlock()
@@ -65,9 +76,10 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// Run applies one mutant to the module at root, and returns how its tests failed, or "" if they passed. An error is
-// neither: the mutant doesn't apply or compile, its tests fail without it too, or some of them are skipped.
-func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error) {
+// run applies one mutant to the module at root, and returns how its tests failed, or "" if they passed. An error is
+// neither: the mutant doesn't apply or compile, its tests fail without it too, or some of them are skipped. Its tests
+// are run without it only if pass doesn't know that they pass.
+func run(ctx context.Context, root string, m Mutant, pass func() bool) (caughtBy string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return "", err
@@ -80,6 +92,9 @@ func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error
 	caughtBy, err = test(ctx, root, m, "-overlay="+overlay, "-count=1", "-timeout=1m", "-v")
 	if caughtBy == "" || err != nil {
 		return "", err
+	}
+	if pass() {
+		return m.Package + ": " + caughtBy, nil
 	}
 	for range 2 { // a busy machine may fail them once; the go command remembers what passes
 		without, err := test(ctx, root, m, "-timeout=4m")
@@ -127,12 +142,13 @@ var (
 )
 
 // test compiles and runs the tests of a mutant, and returns how they failed. It doesn't optimize the project's own
-// code, which would take longer than the tests gain by it. With -v it finds what was skipped.
+// code, which would take longer than the tests gain by it, and lets the compiler and the linker keep their garbage.
+// With -v it finds what was skipped.
 func test(ctx context.Context, root string, m Mutant, flags ...string) (failure string, err error) {
 	arguments := []string{"test", "-vet=off", "-failfast", "-run=" + m.Tests,
 		"-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w"}
 	cmd := exec.CommandContext(ctx, "go", append(append(arguments, flags...), m.Package)...)
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOGC=400")
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
