@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -414,27 +413,4 @@ func TestAWaitThatEndsNamesTheHolderAndLeavesNoEntry(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A confirm is granted at the moment when its caller gives up.
-func TestCancelledDuringTheConfirmThatGrantedLeavesNoEntry(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		holder := p.try(p.locker(p.coll, relations.Fair()), "read")
-		l := p.locker(coll, relations.Fair())
-		ctx, cancel := context.WithCancel(p.Context())
-		call := acquire(p, ctx, l, "write")
-		p.waiting("write")
-		p.release(holder)
-		granting := net.Arm(faultnet.DelayReply, "findAndModify")
-		wait(p, granting.Fired())
-		if e := p.entries("write"); len(e) != 1 || !e[0].held() {
-			p.Fatalf("not granted: %+v", e)
-		}
-		cancel()
-		p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired)
-		must(p, granting.Let())
-		p.rest(l)
-		p.wantEntries()
-	})
 }

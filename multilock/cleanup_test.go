@@ -268,24 +268,24 @@ var errAway = errors.New("dial tcp: no route to host")
 
 // lose has an acquire of a caller who leaves executed, and its reply lost. It makes the
 // document if there is none.
-func (o *pair) lose(l *multilock.Locker, id int, opts ...doclock.AcquireOption) {
-	o.Helper()
-	if _, err := o.coll.InsertOne(o.Context(), doclock.ID(id)); !mongo.IsDuplicateKeyError(err) {
-		must(o, err)
+func (l *pair) lose(of *multilock.Locker, id int, opts ...doclock.AcquireOption) {
+	l.Helper()
+	if _, err := l.coll.InsertOne(l.Context(), doclock.ID(id)); !mongo.IsDuplicateKeyError(err) {
+		must(l, err)
 	}
-	o.mem.LoseReplies(1, locktest.Acquires)
-	o.want(errOf(l.TryAcquire(o.within(time.Millisecond/2), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
+	l.mem.LoseReplies(1, locktest.Acquires)
+	l.want(errOf(of.TryAcquire(l.within(time.Millisecond/2), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
 	time.Sleep(time.Millisecond) // until the connection breaks
 }
 
 // free reports whether another program can have the document.
-func (o *pair) free() bool {
-	o.Helper()
-	lease, err := o.there.TryAcquire(o.Context(), flowers, "write")
+func (l *pair) free() bool {
+	l.Helper()
+	lease, err := l.there.TryAcquire(l.Context(), flowers, "write")
 	if errors.Is(err, doclock.ErrConflict) {
 		return false
 	}
-	o.release(o.got(lease, err))
+	l.release(l.got(lease, err))
 	return true
 }
 

@@ -176,40 +176,6 @@ func TestDoWhoseFnReleases(t *testing.T) {
 	p.wantEntries()
 }
 
-// fn's context ends with the lease. The caller has not given up, so the result of
-// the lease's own commands is returned without doubt.
-func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
-	t.Parallel()
-	for name, do := range dos {
-		virtually(t, name, func(p *place) {
-			l := p.plain(relations.Exclusive())
-			for name, command := range map[string]func(context.Context, doclock.Lease) error{
-				"Update":           func(ctx context.Context, lease doclock.Lease) error { return lease.Update(ctx, plusOne) },
-				"UpdateAndRelease": func(ctx context.Context, lease doclock.Lease) error { return lease.UpdateAndRelease(ctx, plusOne) },
-				"Renew":            func(ctx context.Context, lease doclock.Lease) error { return lease.Renew(ctx) },
-				"Release":          func(ctx context.Context, lease doclock.Lease) error { return lease.Release(ctx) },
-			} {
-				err := do(p.Context(), l, func(ctx context.Context, lease doclock.Lease) error {
-					p.erase("write")
-					child, cancel := context.WithTimeout(lease.KeepAlive(ctx), time.Hour)
-					defer cancel()
-					err := command(child, lease)
-					p.want(err, doclock.ErrLost)
-					if errors.Is(lease.Err(), doclock.ErrLost) { // and not released
-						wait(p, ctx.Done())
-					}
-					return err
-				})
-				p.wantVerdict(name, err, doclock.ErrLost)
-				p.wantNot(err, context.Canceled)
-			}
-			if total := p.total(); total != 1 {
-				p.Errorf("total is %d", total)
-			}
-		})
-	}
-}
-
 // A write whose caller has left delays the release. Until that is sent the lease is renewed,
 // also after the end of the call's context: nobody is let in, and Do says so.
 func TestDoRenewsUntilTheReleaseIsSent(t *testing.T) {

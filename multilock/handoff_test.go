@@ -79,24 +79,6 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 	})
 }
 
-// Rule 15: the answer has come, and the waiter leaves without it.
-func TestRule15ASuccessorThatLeavesWithoutTheAnswerLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
-		p := newPlace(t)
-		l := p.locker(p.coll, rules)
-		holder := p.try(l, "write")
-		ok(t, l.GiveUp(t.Context(), flowers, "write", func() {
-			p.release(holder)
-			if n := len(p.entries()); n != 1 {
-				t.Errorf("%d entries: it was not handed over", n)
-			}
-		}))
-		p.rest(l)
-		p.wantEntries()
-	}
-}
-
 // No waiter asks past the first one while the first waits only for commands that
 // are under way. With overlapping readers there is always such a command.
 func TestNoWaiterAsksPastTheFirst(t *testing.T) {
@@ -237,21 +219,6 @@ func TestRule17ASuccessorInheritsTheRestOfTheLease(t *testing.T) {
 	}
 }
 
-// The lock is released even if the server refuses the handoff.
-func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
-	t.Parallel()
-	eachHandoff(t, func(r *relay, release func() error, adds int32) {
-		r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
-			return bson.M{"ok": 0, "code": 17419, "errmsg": "Resulting document after update is larger than 16777216"}
-		})
-		ok(r, release())
-		r.wantEntries(r.inherited())
-		if got := r.total(); got != 1+adds {
-			r.Errorf("the total is %d", got)
-		}
-	})
-}
-
 // So it is if an outside writer has made the lock field foreign.
 func TestAHandoffInAForeignFieldIsARelease(t *testing.T) {
 	t.Parallel()
@@ -314,24 +281,6 @@ func TestRule15ASuccessorThatGaveUpLeavesNoEntry(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Rule 15: a successor that can't learn the outcome leaves no entry.
-func TestRule15ASuccessorThatIsAnsweredWithAnErrorLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	eachHandoff(t, func(r *relay, release func() error, _ int32) {
-		r.net.Arm(faultnet.LoseReply, "findAndModify")
-		repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		released := r.releasing(release)
-		wait(r, repeat.Fired())
-		r.Change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
-		must(r, repeat.Let())
-		_, _ = released.wait() // the verdict on an update can't be read
-		r.want(errOf(r.successor.wait()), doclock.ErrForeignLock)
-		r.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
-		r.rest(r.locks)
-		r.wantEntries()
-	})
 }
 
 // Rule 16: a successor that waits in the document is confirmed by the release's

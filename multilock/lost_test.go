@@ -242,57 +242,10 @@ func TestALossBesideItsOwnID(t *testing.T) {
 		must(r, err)
 		must(r, errOf(r.coll.UpdateByID(r.Context(), 1, bson.M{"$inc": bson.M{"lock.tags.write.0.fence": 1}})))
 		var lost *doclock.LostError
-		if err := lease.Update(r.Context(), add); !errors.As(err, &lost) || len(lost.Holders) != 0 {
+		if err := lease.Update(r.Context(), plusOne); !errors.As(err, &lost) || len(lost.Holders) != 0 {
 			r.Errorf("got %v", err)
 		}
 	})
-}
-
-// A ticket and a token, too, say what was lost.
-func TestALossOfATicketOrAToken(t *testing.T) {
-	t.Parallel()
-	calls := map[string]func(r *robbed) error{
-		"Confirm": func(r *robbed) error {
-			must(r, errOf(r.locks.Acquire(r.Context(), flowers, "read")))
-			ticket, err := r.locks.Enqueue(r.Context(), flowers, "write")
-			must(r, err)
-			r.away()
-			return errOf(ticket.Confirm(r.Context()))
-		},
-		"Resume": func(r *robbed) error {
-			token := r.detached()
-			r.away()
-			return errOf(r.locks.Resume(r.Context(), flowers, token))
-		},
-		"Touch": func(r *robbed) error {
-			token := r.detached()
-			r.away()
-			return r.locks.Touch(r.Context(), flowers, token)
-		},
-	}
-	for _, how := range []string{"an operator", "an operator, and others came"} {
-		for name, call := range calls {
-			t.Run(how+"/"+name, func(t *testing.T) {
-				onCluster(t, func(p *place) {
-					r := &robbed{place: p, loss: waysToLose[how], begun: time.Now()}
-					r.kept = false
-					r.locks = p.ours(doclock.TTL(lostTTL), doclock.Owner("ann"))
-					err := call(r)
-					if lost := (*doclock.LostError)(nil); name != "Confirm" && errors.As(err, &lost) {
-						lost.Owner += "ann" // which only the entry knows
-					}
-					r.wantLost(err, true)
-				})
-			})
-		}
-	}
-}
-
-func (r *robbed) detached() (token string) {
-	r.Helper()
-	token, err := r.acquire("write").Detach(r.Context())
-	must(r, err)
-	return token
 }
 
 // All errors of a lease name it once, whatever they are.

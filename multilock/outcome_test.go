@@ -138,9 +138,6 @@ func driverError(err error) error {
 	return nil
 }
 
-// unauthorized is a server's refusal.
-var unauthorized = bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not authorized"}
-
 // In an errgroup the error of one call ends the context of the others. They end, and
 // their errors don't have its meaning.
 func TestTheContextEndsWithTheErrorOfAnotherCall(t *testing.T) {
@@ -195,7 +192,7 @@ func TestTheContextEndsWithTheErrorOfAnotherCall(t *testing.T) {
 
 // lasts are the calls that end a lease, besides Release.
 var lasts = map[string]func(context.Context, doclock.Lease) error{
-	"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, add) },
+	"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, plusOne) },
 	"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
 	"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
 	"Downgrade":        func(ctx context.Context, l doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
@@ -263,7 +260,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 						p.Errorf("it was applied %d times", total.Total-1)
 					}
 				}
-				p.want(lease.Update(p.Context(), add), doclock.ErrReleased)
+				p.want(lease.Update(p.Context(), plusOne), doclock.ErrReleased)
 				time.Sleep(time.Minute)
 			})
 		}

@@ -181,43 +181,6 @@ func TestHoldAtMostOfOneOfSeveral(t *testing.T) {
 	})
 }
 
-// A waiter that gets the lock by a handoff has a limit of its own, which counts from
-// its own grant, or none.
-func TestHoldAtMostOfASuccessor(t *testing.T) {
-	t.Parallel()
-	for name, handoff := range handoffs {
-		for _, most := range [][2]time.Duration{{0, 15 * time.Second}, {15 * time.Second, 0}, {15 * time.Second, 20 * time.Second}, {12800 * time.Millisecond, 0}, {0, 4 * time.Second}} {
-			virtually(t, name, func(p *place) {
-				l := p.plain(relations.Exclusive())
-				limited := func(most time.Duration) (opts []doclock.AcquireOption) {
-					if most > 0 {
-						opts = append(opts, doclock.HoldAtMost(most))
-					}
-					return opts
-				}
-				held := p.acquire(l, "write", limited(most[0])...)
-				held.KeepAlive(p.Context())
-				successor := acquire(p, p.Context(), l, "write", limited(most[1])...)
-				time.Sleep(3500 * time.Millisecond) // after a renewal, so that the successor may inherit what is left
-				must(p, handoff.release(held))
-				next := p.granted(successor)
-				begun := time.Now()
-				ctx := next.KeepAlive(p.Context())
-				if most[1] == 0 {
-					time.Sleep(5 * time.Minute)
-					ok(p, next.Err())
-					return
-				}
-				<-ctx.Done()
-				p.wantLimit("the successor", context.Cause(ctx))
-				if passed := time.Since(begun).Round(100 * time.Millisecond); passed != most[1] {
-					p.Errorf("the successor ended after %v, want %v", passed, most[1])
-				}
-			})
-		}
-	}
-}
-
 // What can't be meant is refused. TestAcquireRefusesBadInput has the values.
 func TestHoldAtMostIsChecked(t *testing.T) {
 	virtual(t, func(p *place) {
