@@ -55,9 +55,7 @@ type debt struct {
 	place engine.Filter // the document's pin, or what the attempts could find
 	tag   string
 	ids   map[uuid.UUID]*leftover
-	taken bool        // ready, or its command is under way
-	timer *time.Timer // else, until due
-	due   time.Time
+	timer *time.Timer   // until the next command; nil if it is ready or under way
 	since time.Time     // when the last id came, or the last command had no answer
 	rest  time.Duration // the last one for want of an answer; 0 after an answer
 }
@@ -153,10 +151,11 @@ func (c *cleanup) add(place engine.Filter, r engine.Request, last time.Time, l l
 	case c.closed:
 		c.hold(&l)
 		c.take(d)
-	case d.taken:
-	case d.rest > 0:
-		d.pause(now, min(d.due.Sub(now), longOverload))
-	default:
+	case d.timer == nil:
+	case d.rest > longOverload:
+		d.rest = longOverload // for this one, and once
+		c.pause(d, longOverload)
+	case d.rest == 0:
 		c.take(d)
 	}
 }
@@ -166,23 +165,32 @@ func (c *cleanup) debt(place engine.Filter, tag string) *debt {
 	d := c.debts[key]
 	if d == nil {
 		d = &debt{key: key, place: place, tag: tag, ids: map[uuid.UUID]*leftover{}}
-		d.timer = time.AfterFunc(time.Hour, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.take(d)
-		})
+		c.pause(d, 0)
 		c.debts[key] = d
 	}
 	return d
 }
 
-// take makes a debt ready for its next command.
-func (c *cleanup) take(d *debt) {
-	if d.taken {
+// pause has the next command wait.
+func (c *cleanup) pause(d *debt, pause time.Duration) {
+	if d.timer != nil {
+		d.timer.Reset(pause)
 		return
 	}
-	d.taken = true
+	d.timer = time.AfterFunc(pause, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.take(d)
+	})
+}
+
+// take makes a debt ready for its next command.
+func (c *cleanup) take(d *debt) {
+	if d.timer == nil {
+		return
+	}
 	d.timer.Stop()
+	d.timer = nil
 	c.ready = append(c.ready, d)
 	c.start()
 }
@@ -286,7 +294,7 @@ func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 		case s.away:
 			c.ready = append(c.ready, d)
 		default:
-			d.schedule(s, now, c.closed)
+			c.schedule(d, s, now)
 		}
 	}
 	c.running--
@@ -344,9 +352,9 @@ func (c *cleanup) settle(d *debt, s sent, now time.Time) (calls []func()) {
 // schedule lets the debt rest. After an answer the next command comes when as much time
 // again has passed; at once, if somebody waits for it, or another document may have an
 // entry. After a failure all ids rest together.
-func (d *debt) schedule(s sent, now time.Time, closed bool) {
+func (c *cleanup) schedule(d *debt, s sent, now time.Time) {
 	pause, longest := max(now.Sub(d.since), firstRest), longestRest
-	if s.final || s.trouble == engine.WriteConflict && !closed {
+	if s.final || s.trouble == engine.WriteConflict && !c.closed {
 		longest = longRefusal
 	}
 	switch {
@@ -364,13 +372,7 @@ func (d *debt) schedule(s sent, now time.Time, closed bool) {
 		}
 		pause = min(pause, l.until.Sub(now))
 	}
-	d.taken = false
-	d.pause(now, pause)
-}
-
-func (d *debt) pause(now time.Time, pause time.Duration) {
-	d.due = now.Add(pause)
-	d.timer.Reset(pause)
+	c.pause(d, pause)
 }
 
 // close removes all leftovers once more. None of them rests any more, and Close waits for
