@@ -10,7 +10,7 @@
 //	rule: the number of the rule in docs/protocol.md that it breaks, if it breaks one
 //	why: the effect on the user, unless the rule's row has it
 //	file: from the module's root
-//	tests: the pattern of the tests that must notice it
+//	tests: the pattern of the tests that must notice it, and of their subtests after a slash
 //	in: their package
 //
 // and then its edits: a text that the file has exactly once, each line after a minus, and what replaces it after plusses.
