@@ -9,8 +9,6 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
-	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -78,8 +76,11 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	if info.ClockSkew, err = clockSkew(ctx, coll.Database()); err != nil {
 		return info, err
 	}
-	info.NeedsShardKey, err = probe(ctx, coll)
-	return info, err
+	var command string
+	if info.NeedsShardKey, command, err = engine.Probe(ctx, coll); err != nil {
+		return info, refusal(command, err)
+	}
+	return info, nil
 }
 
 // helloAnswer is what every server says of itself.
@@ -173,31 +174,6 @@ func version(ctx context.Context, db *mongo.Database) (string, error) {
 	default:
 		return "FerretDB " + ferret, nil
 	}
-}
-
-// probe sends an acquire and a majority read for a document that doesn't exist.
-func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err error) {
-	e, err := engine.New(coll, relations.Exclusive(), engine.Config{Terms: engine.Terms{TTL: engine.DefaultTTL, Owner: "doclock.CheckServer"}, Field: engine.DefaultField})
-	if err != nil {
-		return false, err
-	}
-	id := uuid.New()
-	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
-	if err != nil {
-		return false, err
-	}
-	tag := relations.Exclusive().Tags()[0]
-	_, err = e.Acquire(ctx, nowhere, engine.Request{Tag: tag, ID: id, Document: true})
-	if err != nil && engine.AsFailure(err).Cause == engine.CauseShardKey {
-		needsShardKey, err = true, nil // and so it is a router that knows the command
-	}
-	if err != nil {
-		return false, refusal("an acquire", err)
-	}
-	if _, _, err = e.Standing(ctx, []engine.Grant{{Pin: nowhere.Pin, Entry: engine.Entry{Tag: tag, ID: id}}}); err != nil {
-		return needsShardKey, refusal("a majority read", err)
-	}
-	return needsShardKey, nil
 }
 
 func refusal(what string, err error) error {

@@ -198,7 +198,7 @@ func Upsert() Option {
 // of other processes are noticed 200 ms late. The last holder to leave releases it.
 // Each has a lease of its own, with the same ID and Fence.
 //
-// The holders of the tag must tolerate each other ([relations.Rules.CheckShareable]). An
+// The holders of the tag must tolerate each other (CheckShareable of the rules). An
 // Enqueue makes an entry of its own, and so does an acquire with [TTL] or [Owner], or
 // whose filter demands more than an equal _id. [HoldAtLeast] and [HoldAtMost] are
 // refused.

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Exact names one entry by its tag, id and fencing token. An entry that was
@@ -180,4 +182,25 @@ func (d decision) tests(s Survey) []expr {
 		tests = append(tests, not(d.live()))
 	}
 	return tests
+}
+
+// Probe sends an acquire and a majority read for a document that doesn't exist, and writes
+// nothing. An error is that of the command which it names.
+func Probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, command string, err error) {
+	rules := relations.Exclusive()
+	e, err := New(coll, rules, Config{Terms: Terms{TTL: DefaultTTL, Owner: "doclock.CheckServer"}, Field: DefaultField})
+	if err != nil {
+		return false, "", err
+	}
+	tag, id := rules.Tags()[0], uuid.New()
+	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
+	if err != nil {
+		return false, "", err
+	}
+	_, err = e.Acquire(ctx, nowhere, Request{Tag: tag, ID: id, Document: true})
+	if needsShardKey = err != nil && AsFailure(err).Cause == CauseShardKey; err != nil && !needsShardKey { // a router knows the command, too
+		return false, "an acquire", err
+	}
+	_, _, err = e.Standing(ctx, []Grant{{Pin: nowhere.Pin, Entry: Entry{Tag: tag, ID: id}}})
+	return needsShardKey, "a majority read", err
 }
