@@ -49,20 +49,6 @@ func (p *place) claim(l *multilock.Locker, opts ...doclock.AcquireOption) docloc
 	return lease
 }
 
-func (p *place) claims(l *multilock.Locker, want ...int64) (all []doclock.Lease) {
-	p.Helper()
-	var got []int64
-	for range want {
-		lease := p.claim(l)
-		all = append(all, lease)
-		got = append(got, lease.DocumentID().AsInt64())
-	}
-	if !slices.Equal(got, want) {
-		p.Errorf("claimed %v, want %v", got, want)
-	}
-	return all
-}
-
 // A claim that is alone sends one command, whatever came before. The order is that of Sort.
 func TestAClaimThatIsAloneIsOneCommand(t *testing.T) {
 	t.Parallel()
@@ -83,21 +69,6 @@ func TestAClaimThatIsAloneIsOneCommand(t *testing.T) {
 	if sent := w.Take(); !slices.Equal(sent, []string{"findAndModify", "find"}) {
 		t.Errorf("a claim that nothing matches sent %v", sent)
 	}
-}
-
-// The server skips locked documents, in the order of Sort.
-func TestClaimsSkipLockedDocuments(t *testing.T) {
-	t.Parallel()
-	p := newJobs(t, 4)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	leases := p.claims(l, 104, 103, 102, 101)
-	if sent := w.Take(); len(sent) != 4 {
-		p.Errorf("sent %v", sent)
-	}
-	p.want(errOf(l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound, doclock.ErrNotAcquired)
-	p.release(leases[1])
-	p.claims(l, 103)
 }
 
 // Where the filter doesn't pin the shard key, a look-up shows a document, and one that was locked, changed or deleted since
@@ -330,25 +301,6 @@ func TestAClaimPassesOverADocumentThatCannotTakeTheLock(t *testing.T) {
 			p.Errorf("%d events", len(skipped))
 		}
 	})
-}
-
-// A queue whose jobs are deleted when they are done needs no filter.
-func TestAClaimOfAnyDocument(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	must(t, errOf(p.coll.DeleteMany(t.Context(), bson.M{})))
-	must(t, errOf(p.coll.InsertMany(t.Context(), []any{bson.M{"_id": 1}, bson.M{"_id": 2}})))
-	l := p.locker(p.coll, relations.Exclusive())
-	for _, any := range []any{bson.M{}, bson.D{}} {
-		lease := p.got(l.TryAcquire(p.bounded(), any, "write", doclock.SkipLocked()))
-		if _, err := l.TryAcquire(p.bounded(), any, "write"); !errors.Is(err, doclock.ErrInvalidArgument) {
-			t.Errorf("without SkipLocked: %v", err)
-		}
-		second := p.got(l.Acquire(p.bounded(), any, "write", doclock.SkipLocked()))
-		p.want(errOf(l.TryAcquire(p.bounded(), any, "write", doclock.SkipLocked())), doclock.ErrNotFound)
-		p.release(lease)
-		p.release(second)
-	}
 }
 
 // wantLocked fails unless so many documents are locked.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -269,51 +268,6 @@ func (p *place) letters(unfit, good int) {
 func (p *place) due(l *multilock.Locker) (doclock.Lease, error) {
 	due := bson.M{"due": bson.M{"$lte": time.Now()}}
 	return l.Acquire(p.Context(), due, "write", doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "due", Value: 1}}), doclock.MaxWait(0))
-}
-
-// Documents that can't take the lock stop no queue, however seldom it is asked, and with a filter that has the time of the
-// call. A Locker tries each of them once a minute.
-func TestUnfitDocumentsStopNoQueue(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		unfit, good, processes int
-		pause                  time.Duration
-		skipped                int // at least
-	}{
-		"three":                    {3, 20, 1, time.Second, 3},
-		"200, and a slow poller":   {200, 4, 1, 90 * time.Second, 5 * 200}, // it meets them all each time, also at the end
-		"200, and three processes": {200, 20, 3, time.Second, 3 * 200},
-	} {
-		virtually(t, name, func(p *place) {
-			p.letters(c.unfit, c.good)
-			var all sync.WaitGroup
-			var got, commands atomic.Int32
-			h, hear := p.heard()
-			for range c.processes {
-				coll := p.Through(options.Client().SetMonitor(fixture.Monitor(func(bson.Raw) { commands.Add(1) })))
-				l := p.locker(coll, relations.Exclusive(), hear)
-				all.Go(func() {
-					for {
-						letter, err := p.due(l)
-						if err != nil {
-							if !errors.Is(err, doclock.ErrNotFound) && codeOf(err) != 171 {
-								p.Error(err)
-							}
-							return
-						}
-						got.Add(1)
-						ok(p, letter.Delete(p.Context()))
-						time.Sleep(c.pause)
-					}
-				})
-			}
-			all.Wait()
-			skipped := len(h.of(doclock.EventSkipped))
-			if int(got.Load()) != c.good || skipped < c.skipped || skipped > c.skipped+c.unfit || int(commands.Load()) > 2*skipped+4*c.good*c.processes {
-				p.Errorf("%d letters, %d events, %d commands", got.Load(), skipped, commands.Load())
-			}
-		})
-	}
 }
 
 // A claim that has passed over as many as it may ends with the next one's refusal. Nothing is forgotten: the next claim goes on

@@ -4,11 +4,8 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 func TestOneCommandForEveryAnsweredAcquire(t *testing.T) {
@@ -113,48 +110,4 @@ func TestOneCommandForEveryWriteUnderALock(t *testing.T) {
 	p.erase("write")
 	p.sends(w, 1, "Renew, lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
 	p.sends(w, 0, "Renew, known to be lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
-}
-
-// An upsert of an existing document is one command. Making the document costs
-// two more, whether or not another client is faster.
-func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	net, w := faultnet.New(), &fixture.Commands{}
-	coll := p.Through(options.Client().SetDialer(net).SetMonitor(w.Monitor()))
-	l, rival := p.locker(coll, relations.Exclusive(), doclock.Upsert()), p.locker(p.coll, relations.Exclusive(), doclock.Upsert())
-	try := func(id string, want int, is ...error) {
-		t.Helper()
-		w.Take()
-		_, err := l.TryAcquire(p.bounded(), bson.M{"_id": id}, "write")
-		if sent := w.Take(); len(sent) != want {
-			t.Errorf("%s: it sent %v", id, sent)
-		}
-		if len(is) == 0 && err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
-		p.want(err, is...)
-	}
-	try("first", 3)
-	try("first", 1, doclock.ErrConflict)
-
-	// The race for making it is lost, once to a holder, once to a
-	// client that has released already.
-	for id, is := range map[string]error{"held": doclock.ErrConflict, "free": nil} {
-		lost := net.ArmRewrite(faultnet.Refuse, "update", func(bson.Raw) any {
-			lease, err := rival.TryAcquire(p.bounded(), bson.M{"_id": id}, "write")
-			if err != nil {
-				t.Errorf("the rival: %v", err)
-			} else if is == nil {
-				p.release(lease)
-			}
-			return bson.M{"ok": 1, "n": 0, "writeErrors": bson.A{bson.M{"index": 0, "code": 11000, "errmsg": "E11000 duplicate key"}}}
-		})
-		if is == nil {
-			try(id, 3)
-		} else {
-			try(id, 3, is)
-		}
-		wait(t, lost.Fired())
-	}
 }

@@ -12,24 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestEnqueueGrantedAtOnce(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	ticket := p.enqueue(p.locker(p.coll, relations.WritePreferring()), "write")
-	if !ticket.Granted() {
-		t.Fatal("the ticket is not granted")
-	}
-	lease := p.got(ticket.Confirm(t.Context()))
-	if lease.ID() != ticket.ID() || lease.Tag() != ticket.Tag() || !lease.DocumentID().Equal(ticket.DocumentID()) {
-		t.Errorf("ticket %v %q %v, lease %v %q %v", ticket.ID(), ticket.Tag(), ticket.DocumentID(), lease.ID(), lease.Tag(), lease.DocumentID())
-	}
-	if e := p.entries("write")[0]; e.Seq != e.Fence || e.Fence != lease.Fence() {
-		t.Errorf("granted at once, seq is %d, fence %d, the lease's fence %d", e.Seq, e.Fence, lease.Fence())
-	}
-	ok(t, ticket.Cancel(t.Context())) // of a granted ticket
-	p.wantEntries(lease)
-}
-
 // A waiting ticket blocks the tags that respect its tag. Each confirm extends
 // it. It is granted when the entries that it waits for have left.
 func TestTicketWaitsAndIsGranted(t *testing.T) {
