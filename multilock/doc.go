@@ -50,6 +50,40 @@
 // With [doclock.ShareInProcess] the holders of a tag in one process have one entry
 // in common.
 //
+// # The errors of an acquire
+//
+// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds nothing.
+// The causes are
+//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction], [doclock.ErrClosed]:
+//     nothing was sent;
+//   - [doclock.ErrConflict], [doclock.ErrNotFound], [doclock.ErrForeignLock],
+//     [doclock.ErrUnsupportedServer];
+//   - the driver's errors, and ctx's.
+//
+// If ctx ends first, the call returns at once. Its error is ctx's, with the conflict if
+// this process knows of one, and with the driver's reason if no server can be reached.
+// No entry stays in the document, held or waiting: what is granted later is released in
+// the background. A command of unknown outcome is sent again if the filter demands an
+// equal _id; by another filter a second one could find another document. Wrong
+// credentials are an error at once.
+//
+// The filter is encoded once, with the collection's registry and BSON options, in the
+// caller's goroutine and before anything is sent. At most 8 acquires of one document and
+// 64 of one Locker are under way at a time; the others wait before they are sent.
+//
+// # An acquire that would wait for itself
+//
+// An acquire would wait for ever for a lease of its own context: inside the function of a
+// Do, DoAll or Lead, or with a context of [doclock.Lease.KeepAlive]. It is refused at
+// once, also if only a waiter is in its way that waits for such a lease: a read inside a
+// read, while a writer waits. The conflict names these entries alone
+// ([doclock.Holder]). A goroutine that has inherited the context is refused too. To wait
+// for the end of the function, use a context from outside.
+//
+// A circle of several contexts is not recognised: two functions that each hold a place
+// of one semaphore, or one of two documents, and wait for the other's. Bound such waits,
+// as by [doclock.MaxWait], or take all locks by one [DoAll].
+//
 // # Two programs, two sets of rules
 //
 // If a program's rules don't know the tag of a live entry, all its acquires are

@@ -88,49 +88,9 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 }
 
 // TryAcquire acquires the lock, or fails, in one command. A refusal is a
-// [*doclock.ConflictError], and changes nothing in the document.
-//
-// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
-// nothing. The causes are
-//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction], [doclock.ErrClosed]:
-//     nothing was sent;
-//   - [doclock.ErrConflict], [doclock.ErrNotFound], [doclock.ErrForeignLock],
-//     [doclock.ErrUnsupportedServer];
-//   - the driver's errors, and ctx's.
-//
-// If ctx ends first, TryAcquire returns at once. Its error is ctx's, with the
-// conflict if this process knows of one, and with the driver's reason if no server
-// can be reached. If the server grants the lock later, it is released in the
-// background.
-//
-// It takes an [doclock.AttemptTimeout] at most, as [doclock.MaxWait] of 0 does. In
-// this time a command of unknown outcome is sent again, if the filter demands an
-// equal _id. By another filter a second command could find another document, so it
-// is not sent; an entry that the first one may have made is removed in the
-// background. If no server can be reached, the error has the driver's, with the
-// addresses. Wrong credentials are an error at once.
-//
-// An acquire would wait for ever if a lease of its own context is in its way: inside
-// the function of a Do, DoAll or Lead, or with a context of [doclock.Lease.KeepAlive].
-// Each call refuses it at once, also if only a waiter is in its way that waits for such
-// a lease: a read inside a read, while a writer waits. The conflict names these entries
-// alone ([doclock.Holder]), and says "held by this context" or "waiting for this
-// context". If the filter demands an equal _id, and the lease itself is in the way,
-// nothing is sent. A goroutine that has inherited the context is refused too, while the
-// lease has its entry. To wait for the end of the function, use a context from outside.
-// A lease by another mongo.Client is recognised in the first conflict that the server
-// answers.
-//
-// A circle of several contexts is not recognised: two functions that each hold a place
-// of one semaphore, or one of two documents, and wait for the other's. Bound such
-// waits, as by [doclock.MaxWait], or take all locks by one [DoAll].
-//
-// At most 8 acquires of one document and 64 of one Locker are under way at a time.
-// The others wait before they are sent.
-//
-// The filter is encoded once, with the collection's registry and BSON options, in
-// the caller's goroutine and before anything is sent. When the call has returned,
-// the caller may change it. The same is true of Enqueue, Acquire and Do.
+// [*doclock.ConflictError], and changes nothing in the document. It takes an
+// [doclock.AttemptTimeout] at most, whatever the server does, as [doclock.MaxWait] of 0
+// does. The package's documentation has the errors of all acquires.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
@@ -147,7 +107,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
 // or it waits in the document, where it blocks the tags that respect its tag. Only a
 // tag with assertive relations ever waits; any other is granted or refused. A
-// refused Enqueue returns no ticket. The errors are those of [Locker.TryAcquire].
+// refused Enqueue returns no ticket.
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
@@ -170,13 +130,9 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
 // [doclock.MaxWait] is over. Both bound the wait, and not the lease. Acquire doesn't
-// renew the lease: see [doclock.Lease.KeepAlive] and [Locker.Do].
-//
-// If ctx ends first, the error names the holders in the way, and no entry stays in
-// the document, held or waiting: it is removed in the background, and so is the
-// entry of an attempt that is executed later. [Locker.Close] ends the wait with
-// ErrClosed. While no server can be reached, all waiters get the driver's error
-// after 30 s. The other errors are those of [Locker.TryAcquire].
+// renew the lease: see [doclock.Lease.KeepAlive] and [Locker.Do]. [Locker.Close] ends the
+// wait with ErrClosed. While no server can be reached, all waiters get the driver's error
+// after 30 s.
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
@@ -189,35 +145,28 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // Do holds the lock while fn runs, and releases it whatever happens: return, panic, or
 // Goexit. It renews the lock until fn's context ends, and from fn's end on until the
 // release is sent. fn's context ends with cause [doclock.ErrLost] at the moment when the
-// lease is lost, and when fn has returned. A release by fn itself doesn't end it: what fn
-// does after its last write goes on.
+// lease is lost, with ctx, when Close's own context has ended, and when fn has returned,
+// but not by a release of fn's own. ctx bounds the wait and fn; [doclock.MaxWait] bounds
+// the wait alone.
 //
-// Do's error is fn's error, joined with the release's. Three errors in it speak of
-// this call's lock, and of nothing else:
+// Do's error is fn's error, joined with the release's. At most one of three is in it, and
+// speaks of this call's lock:
 //   - [doclock.ErrNotAcquired]: fn was never called, so there is nothing to undo;
 //   - [doclock.ErrLost]: others may have been let in while fn was working;
 //   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
 //
-// It is at most one of the three. After the last two, undo what fn wrote to other
-// places, unless fn has done so. Without them nobody was let in until Do's end, and
-// any other error is fn's own business. If it is the driver's, from the release, the
-// lock was not released, and its entry expires by itself.
+// After the last two, undo what fn wrote to other places. Without the three nobody was
+// let in until Do's end. If the error is the driver's, from the release, the entry
+// expires by itself. If fn ends the lease itself, Do's error has the answer of that
+// command.
 //
 // If fn returns one of the three errors, it speaks of another lock, of a write, or
 // of the end of fn's context. Do's error has its text, but [errors.Is] doesn't find
-// it there. So fn itself must act on the outcome of a write. All else is found in
-// fn's error as usual. If fn panics or calls Goexit, nobody gets Do's error; an
-// observer ([doclock.OnEvent]) gets the event of the lease's end.
+// it there: fn itself must act on the outcome of a write. If fn panics or calls Goexit,
+// only an observer ([doclock.OnEvent]) learns how the lease has ended.
 //
-// ctx bounds the wait and fn. [Locker.Close] waits for fn, and when its own context has
-// ended, ends fn's, cause [doclock.ErrClosed]. To bound the wait alone, give [doclock.MaxWait]. fn
-// may release the lease itself, or delete the document with [doclock.Lease.Delete].
-// Do's error then has the answer of that command.
-//
-// Two effects may surprise. After the process was stopped, [doclock.Lease.Err] is
-// right at once, and fn's context ends a moment later, when its timer runs. If the
-// lease's time ran out, but nobody was let in meanwhile, fn's context has ended with
-// ErrLost, and still a write under the guard and Do itself return nil: the entry was
+// If the lease's time ran out, but nobody was let in meanwhile, fn's context has ended
+// with ErrLost, and still a write under the guard and Do itself return nil: the entry was
 // in the document all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	if fn == nil {

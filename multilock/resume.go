@@ -17,42 +17,27 @@ import (
 
 // Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the
 // users of the token, in one command. Any process can resume it whose Locker has the
-// same collection, field and rules for the tag. Resume doesn't wait: the lock was held
-// all the time. The token can be resumed again until a lease of it is released, or
-// until the entry has expired and another client was let in.
+// same collection, field and rules for the tag, again and again until a lease of it is
+// released, or the entry has expired and another client was let in. It doesn't wait: the
+// lock was held all the time.
 //
 // The filter must demand an equal _id, and in a sharded collection equal fields of the
-// shard key, at its top level. It may demand more, as a state that the caller has seen:
-// if the document is another one, that is an ErrNotFound, and the token stays good. A
-// command that is repeated after a lost reply finds its own lease, whatever the
-// document is by then.
+// shard key, at its top level. It may demand more: if the document is another one, that
+// is an ErrNotFound, and the token stays good.
 //
-// Each resume takes the entry from the handle that had it. That lease is lost, and
-// learns it from its next command. Until then it may still count as valid. So the
-// leases of one token exclude all others, and not each other: write under the guard
-// what must not happen twice ([doclock.Lease.Update],
-// [doclock.Lease.UpdateAndRelease]). The guard matches for the last resume alone. If
-// a resume took the entry from a lease that had not detached, a release leaves a
-// remainder, which keeps others out until that lease is certainly over.
+// Each resume takes the entry from the lease that had it, which learns it from its next
+// command. So the leases of one token exclude all others, and not each other: write under
+// the guard what must not happen twice. If that lease had not detached, a release leaves
+// a remainder, which keeps others out until it is certainly over.
 //
-// The lease has the TTL of this Locker, or that of [doclock.TTL], and the entry keeps
-// its owner, or gets that of [doclock.Owner]. [doclock.Into] decodes the document as of
-// the resume. If that fails, Resume returns the error, and detaches the entry for the
-// next resume, in one more command. Other options are refused.
+// The lease has the TTL of this Locker, or that of [doclock.TTL], and the entry keeps its
+// owner, or gets that of [doclock.Owner]. If [doclock.Into] can't decode the document,
+// the entry is detached again, in one more command. Other options are refused.
 //
-// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
-// nothing. The causes are
-//   - [doclock.ErrInvalidArgument]: the token was altered or cut off, or it is of
-//     another tag or version, or the filter names no document; nothing was sent;
-//   - [doclock.ErrLost]: the document is there, and the entry is gone; others may have
-//     been let in since;
-//   - [doclock.ErrNotFound]: no document matches the filter, which says nothing of the
-//     lock;
-//   - those of [Locker.TryAcquire], without ErrConflict.
-//
-// If ctx ends first, or no attempt is answered, the token stays good. Nothing is
-// cleaned up, because the entry is not the resume's. An attempt that is executed
-// later takes the entry from the handle that has it by then.
+// The errors are those of an acquire, but for ErrConflict. [doclock.ErrLost]: the document
+// is there, and the entry is gone. [doclock.ErrInvalidArgument]: the token was altered or
+// cut off, or is of another tag or version. If ctx ends first, or no attempt is answered,
+// the token stays good, and an attempt that is executed later takes the entry.
 func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	held, err := l.resume(ctx, filter, token, opts)
 	return lease.Give(held, engine.Raise(notAcquired(err)))

@@ -15,39 +15,28 @@ import (
 )
 
 // AcquireAll acquires a lease for each want, all or none. The leases are in the
-// order of the wants. The wants may be of several Lockers, collections and clusters.
-// [DoAll] holds the leases around a function.
+// order of the wants, which may be of several Lockers, collections and clusters.
 //
 // It sends one acquire after the other, always in one order of the documents: by
 // database and collection, lock field, _id as the server sorts it, and shard key. So
 // callers that lock several documents by AcquireAll alone never wait for each other
-// in a circle. A caller that already holds a lock of one of the documents, or of an
-// earlier one, may wait for somebody who waits for it. Bound such a wait, by ctx or
-// [doclock.MaxWait].
+// in a circle. It waits as Acquire does, for one lease at a time, renews those that it
+// holds already, and not after its return: see [Leases.KeepAlive].
 //
 // Equal wants (of one Locker, with equal filters, tags and options) are one lease,
 // which stands at each of their places. The document is decoded, as of the grant,
-// into each of their [doclock.Into] targets. So a write by the one is not in the
-// target of the other: a transfer of an account to itself, computed from both, would
-// lose the first write. Compare the _ids before if they must differ. Two other wants
-// of one document and lock field are refused, whatever their tags are: two callers
-// could each have the first and wait for the second. Documents differ by the
-// collection's name, the _id, and the shard key as far as both Lockers know it
-// ([doclock.ShardKey]). So documents of two clusters with the same names are refused
-// as one, and _ids that are equal only by a collation are not noticed.
+// into each of their [doclock.Into] targets: a transfer of an account to itself, computed
+// from both, would lose the first write. Two other wants of one document and lock field
+// are refused, whatever their tags are. Documents differ by the collection's name, the
+// _id, and the shard key as far as both Lockers know it: those of two clusters with the
+// same names are refused as one, and _ids that are equal only by a collation are not
+// noticed.
 //
-// It waits as Acquire does, for one lease at a time. A want's MaxWait bounds the
-// wait for that one. Meanwhile the leases that are held already are renewed. After
-// AcquireAll nothing renews them: see [Leases.KeepAlive].
-//
-// AcquireAll checks all wants before it sends anything; no wants at all are a
-// [doclock.ErrInvalidArgument]. If one can't be had, it releases the others, waits
-// for these releases unless ctx has ended, and returns a [*WantError]: the index,
-// document and tag of that want, and the error of a single acquire
-// ([doclock.ErrNotAcquired], [doclock.ErrConflict], [doclock.ErrNotFound] and so
-// on). If a lease is lost before all are held, the error names its want, and says
-// so. A lease that is released so leaves no remainder, whatever
-// [doclock.HoldAtLeast] says. Into may have written into the targets of the others.
+// All wants are checked before anything is sent; none at all are a
+// [doclock.ErrInvalidArgument]. If one can't be had, the others are released, without a
+// remainder of [doclock.HoldAtLeast], and the error is a [*WantError]: the index,
+// document and tag of that want, and the error of a single acquire. It is that of a lease
+// that was lost before all were held, too.
 func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 	if len(wants) == 0 {
 		return nil, notAcquired(fmt.Errorf("%w: there are no wants; give one at least", doclock.ErrInvalidArgument))
@@ -143,25 +132,16 @@ func orLost(ordered []*wanted, held []*lease.Handle, err error) error {
 //		…
 //	}, accounts.Want(doclock.ID("ann"), "write"), accounts.Want(doclock.ID("bob"), "write"))
 //
-// Equal wants are one lease (see AcquireAll): an UpdateAndRelease of the one ends
-// the other, too.
-//
 // fn's context ends with the first loss, cause [doclock.ErrLost], and when fn has
-// returned. fn may release a lease itself, as with
-// [doclock.Lease.UpdateAndRelease]; the context goes on.
+// returned, but not by a release of fn's own. The error is as that of [Locker.Do]: fn's
+// error, joined with that of [Leases.Release].
 //
-// The error is as that of [Locker.Do]: fn's error, joined with that of
-// [Leases.Release]. It is at most one of three: a [doclock.ErrNotAcquired] if fn was
-// never called, an ErrLost if one of the leases was lost, or else a
-// [doclock.ErrOutcomeUnknown] if nobody knows whether one was.
-//
-// DoAll promises that nobody else is let in. It doesn't promise that fn's writes are
-// applied all or none. A process that is killed between two guarded writes leaves
-// the first one applied, and after a loss in the middle the later ones are refused.
-// If the server has transactions, send the writes in one, each with its lease's
-// [doclock.Lease.Guard] as the filter, and abort it if one of them matches nothing.
-// Elsewhere write down first, in one of the documents, what will be done. Then the
-// next one who locks it can finish it or take it back, as in examples/transfer.
+// DoAll promises that nobody else is let in, and not that fn's writes are applied all or
+// none: a process may be killed between two of them. If the server has transactions, send
+// the writes in one, each with its lease's [doclock.Lease.Guard] as the filter, and abort
+// it if one of them matches nothing. Elsewhere write down first, in one of the documents,
+// what will be done, so that the next one who locks it can finish it or take it back, as
+// in examples/transfer.
 func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ...Want) (err error) {
 	if fn == nil {
 		return notAcquired(errNoFunction)

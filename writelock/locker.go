@@ -34,11 +34,10 @@ func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 // document is changed.
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
-// nothing. If ctx ends first, TryAcquire returns at once with ctx's error, and a lock
-// that the server grants later is released in the background. It takes an
-// [doclock.AttemptTimeout] at most, whatever the server does. A document that ctx itself holds, as inside
-// the function of a [Locker.Do], is refused at once: the acquire would wait for ever.
-// [multilock.Locker.TryAcquire] lists the causes.
+// nothing. Package multilock lists the causes. TryAcquire takes an
+// [doclock.AttemptTimeout] at most, whatever the server does. A document that ctx itself
+// holds, as inside the function of a [Locker.Do], is refused at once: the acquire would
+// wait for ever.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.TryAcquire(ctx, filter, Tag, opts...)
 }
