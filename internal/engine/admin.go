@@ -135,7 +135,7 @@ func (e *Engine) Survey(ctx context.Context, s Survey) (iter.Seq2[*Image, error]
 		return nil, e.failed(err)
 	}
 	return func(yield func(*Image, error) bool) {
-		if err := found.each(ctx, func(doc bson.Raw) bool { return yield(e.imageOf(doc)) }); err != nil {
+		if err := each(ctx, found, func(doc bson.Raw) bool { return yield(e.imageOf(doc)) }); err != nil {
 			yield(nil, e.failed(err))
 		}
 	}, nil

@@ -46,6 +46,12 @@ func long(n int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
 }
 
+// textValue is a text in the document's form.
+func textValue(s string) bson.RawValue {
+	data := binary.LittleEndian.AppendUint32(make([]byte, 0, len(s)+5), uint32(len(s)+1))
+	return bson.RawValue{Type: bson.TypeString, Value: append(append(data, s...), 0)}
+}
+
 // A template is a part of a command, encoded once. Only the entry's id, which has a
 // fixed width, changes from one command to the next: to fill it in is a copy and a few
 // overwritten bytes, without reflection.

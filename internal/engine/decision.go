@@ -516,12 +516,12 @@ func let(vars bson.D, in expr) bson.D {
 	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
 }
 
-func each(operator string, input expr, as, clause string, body expr) bson.D {
+func over(operator string, input expr, as, clause string, body expr) bson.D {
 	return bson.D{{Key: operator, Value: bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: clause, Value: body}}}}
 }
 
-func filter(input expr, as string, test expr) bson.D { return each("$filter", input, as, "cond", test) }
-func mapped(input expr, as string, in expr) bson.D   { return each("$map", input, as, "in", in) }
+func filter(input expr, as string, test expr) bson.D { return over("$filter", input, as, "cond", test) }
+func mapped(input expr, as string, in expr) bson.D   { return over("$map", input, as, "in", in) }
 
 // none tests that no entry of an array passes a test.
 func none(array string, test expr) bson.D { return call("$eq", filter(array, "e", test), args{}) }

@@ -150,7 +150,7 @@ func judge(err error, server mongo.ServerError) *Failure {
 	}
 	if f.Nothing {
 		f.Cause = causeOf(codes, server)
-		if i := slices.IndexFunc(codes, uncomputed.has); i == 0 && f.Refused() {
+		if f.Refused() && uncomputed.has(codes[0]) {
 			f.Unfit = codes[0]
 		}
 	}
@@ -302,10 +302,13 @@ func handshake(err error) error {
 // with the reason.
 func unsent(err error) *Failure {
 	f := &Failure{Nothing: true, Passes: true, err: err}
-	if unselected(err) != nil {
+	var last []error // of the servers; nil is one without an error
+	if selection := unselected(err); selection != nil {
 		f.Cause = CauseAway
+		for _, server := range selection.Desc.Servers {
+			last = append(last, server.LastError)
+		}
 	}
-	last := lastErrors(err)
 	if i := slices.IndexFunc(last, func(err error) bool { return err != nil }); i >= 0 {
 		f.err = fmt.Errorf("%w: %w", last[i], err)
 	}
@@ -332,17 +335,6 @@ func unsent(err error) *Failure {
 // authentication are the codes of a login that fails: AuthenticationFailed,
 // MechanismUnavailable, AtlasError.
 var authentication = []int{18, 334, 8000}
-
-// lastErrors are the last errors of the servers among which the driver found
-// none to send to; nil is one without an error.
-func lastErrors(err error) (all []error) {
-	if selection := unselected(err); selection != nil {
-		for _, server := range selection.Desc.Servers {
-			all = append(all, server.LastError)
-		}
-	}
-	return all
-}
 
 // replied is the code of a server's reply in err's chain, or 0.
 func replied(err error) int {

@@ -152,19 +152,21 @@ func parseTags(v bson.RawValue, foreign func(format string, args ...any)) (entri
 		foreign("%v", malformed)
 	}
 	for _, t := range tags {
+		tag := t.Key()
 		array, isArray := t.Value().ArrayOK()
 		switch values, malformed := array.Values(); {
 		case absent(t.Value()):
 		case !isArray:
-			foreign("its tag %q is of type %s", t.Key(), t.Value().Type)
+			foreign("its tag %q is of type %s", tag, t.Value().Type)
 		case malformed != nil:
 			foreign("%v", malformed)
 		default:
+			entries = slices.Grow(entries, len(values))
 			for i, v := range values {
 				if doc, ok := v.DocumentOK(); ok {
-					entries = append(entries, parseEntry(t.Key(), doc))
+					entries = append(entries, parseEntry(tag, doc))
 				} else {
-					foreign("entry %d of its tag %q is of type %s", i, t.Key(), v.Type)
+					foreign("entry %d of its tag %q is of type %s", i, tag, v.Type)
 				}
 			}
 		}

@@ -211,9 +211,11 @@ func (e *Engine) finished(g Grant) bson.Raw {
 	})
 }
 
+var nothing, lastIDs = value(""), value(-doneCap)
+
 // pushDone is the operator that pushes to `done` in a classic update.
 func (e *Engine) pushDone(g Grant) operator {
-	last := assemble(64).add("$each", array(idValue(g.ID))).add("$slice", value(-doneCap))
+	last := assemble(64).add("$each", array(idValue(g.ID))).add("$slice", lastIDs)
 	return operator{"$push", field(e.Field+"."+doneKey, embedded(last.end()))}
 }
 
@@ -344,11 +346,11 @@ func (e *Engine) alone(g Grant) bson.D {
 // succession are the operators that replace the grant's entry, which is the
 // only one, with the successor's. The successor has no writes and no token yet.
 func (e *Engine) succession(g Grant, s Successor) []operator {
-	first, next, nothing := e.path(g.Tag)+".0.", long(g.Alone+1), value("")
+	first, next := e.path(g.Tag)+".0.", long(g.Alone+1)
 	set := assemble(256).
 		add(e.Field+"."+fenceKey, next).
 		add(first+idKey, idValue(s.ID)).
-		add(first+ownerKey, value(cmp.Or(s.Terms.Owner, e.Owner))).
+		add(first+ownerKey, textValue(cmp.Or(s.Terms.Owner, e.Owner))).
 		add(first+seqKey, next).
 		add(first+fenceKey, next)
 	unset := assemble(64).add(first+writeKey, nothing)

@@ -201,7 +201,7 @@ type search struct {
 }
 
 // find sends a find, and returns its documents, which are read with this concern.
-func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*documents, error) {
+func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*mongo.Cursor, error) {
 	filter := encoded(s.filter)
 	command := assemble(160+len(filter.Value)+len(s.fields.Value)).add("find", e.name)
 	if s.batch > 0 {
@@ -219,29 +219,24 @@ func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*docu
 	if s.sort != nil {
 		command = command.add("sort", embedded(s.sort))
 	}
-	return e.cursor(ctx, command.end(), s.comment, s.batch)
-}
-
-// cursor sends a read whose answer is a cursor.
-func (e *Engine) cursor(ctx context.Context, command bson.Raw, comment bson.RawValue, batch int32) (*documents, error) {
-	var cursor *mongo.Cursor
+	var found *mongo.Cursor
 	err := guard(func() (err error) {
-		cursor, err = e.coll.Database().RunCommandCursor(ctx, command)
+		found, err = e.coll.Database().RunCommandCursor(ctx, command.end())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	cursor.SetComment(comment)
-	cursor.SetBatchSize(batch)
-	return &documents{cursor}, nil
+	found.SetComment(s.comment)
+	found.SetBatchSize(s.batch)
+	return found, nil
 }
 
 // visit sends a find, and calls see with each document.
 func (e *Engine) visit(ctx context.Context, level bson.RawValue, s search, see func(bson.Raw)) error {
 	found, err := e.find(ctx, level, s)
 	if err == nil {
-		err = found.each(ctx, func(doc bson.Raw) bool { see(doc); return true })
+		err = each(ctx, found, func(doc bson.Raw) bool { see(doc); return true })
 	}
 	if noCollection(err) {
 		return nil
@@ -249,30 +244,24 @@ func (e *Engine) visit(ctx context.Context, level bson.RawValue, s search, see f
 	return e.failed(err)
 }
 
-// documents are what a read has found.
-type documents struct{ *mongo.Cursor }
-
-// each calls see with one document after the other, until it returns false.
-func (d *documents) each(ctx context.Context, see func(bson.Raw) bool) error {
-	defer d.close(ctx)
+// each calls see with one document after the other, until it returns false. It closes the
+// cursor on the server too, also where ctx has ended: the server would keep it for minutes.
+func each(ctx context.Context, found *mongo.Cursor, see func(bson.Raw) bool) error {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = guard(func() error { return found.Close(ctx) })
+	}()
 	for {
 		more := false
 		err := guard(func() error {
-			more = d.Next(ctx)
-			return d.Err()
+			more = found.Next(ctx)
+			return found.Err()
 		})
-		if err != nil || !more || !see(d.Current) {
+		if err != nil || !more || !see(found.Current) {
 			return err
 		}
 	}
-}
-
-// close closes the cursor on the server too, also where ctx has ended: the server
-// would keep it for minutes.
-func (d *documents) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = guard(func() error { return d.Close(ctx) })
 }
 
 // failed classifies the error of a command. If it could not reach the server, the next
@@ -397,16 +386,12 @@ func BeginSending(ctx context.Context) error {
 	switch {
 	case s == nil:
 		return nil
-	case !s.begin():
+	case !s.state.CompareAndSwap(waiting, sent) && s.state.Load() != sent:
 		return certain(ErrRevoked)
 	case s.Each != nil:
 		s.Each()
 	}
 	return nil
-}
-
-func (s *Sending) begin() bool {
-	return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent
 }
 
 // Revoke reports that nothing was sent, and makes sure that nothing will be.

@@ -61,16 +61,21 @@ func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOn
 	if u.filters, u.options, err = e.encoder.options(o); err != nil {
 		return nil, err
 	}
-	doc, stages, isPipeline, err := e.encoder.update(update)
-	if err != nil {
-		return nil, err
-	}
-	if isPipeline {
+	encoded, err := e.encoder.value(update)
+	if list, isPipeline := encoded.ArrayOK(); err == nil && isPipeline {
 		if len(u.filters) > 0 {
 			return nil, errors.New("a pipeline takes no array filters; use $map and $filter, or a classic update")
 		}
-		u.stages = stages
-		return u, e.checkStages(stages)
+		if u.stages, err = stagesOf(list); err != nil {
+			return nil, err
+		}
+		return u, e.checkStages(u.stages)
+	}
+	doc, isDocument := encoded.DocumentOK()
+	if err != nil || !isDocument { // its error says what is expected
+		if doc, err = e.encoder.document(update); err != nil {
+			return nil, err
+		}
 	}
 	u.operators, err = e.operatorsOf(doc)
 	if reflect.Indirect(reflect.ValueOf(update)).Kind() == reflect.Map { // the same command for the same map
@@ -107,33 +112,18 @@ func (e *Engine) operatorsOf(doc bson.Raw) ([]operator, error) {
 
 // classic is the caller's update with the library's operators added to it.
 func (u *Update) classic(own ...operator) bson.Raw {
-	update := assemble(sizeOf(u.operators) + sizeOf(own))
-	for i, op := range u.operators {
-		fields := op.fields
-		for _, o := range own {
-			if u.find(o.name) == i {
-				fields = joined(fields, o.fields)
-			}
+	update := assemble(512)
+	for _, op := range u.operators {
+		if i := slices.IndexFunc(own, func(o operator) bool { return o.name == op.name }); i >= 0 {
+			op.fields = joined(op.fields, own[i].fields)
+			own = slices.Delete(own, i, i+1)
 		}
-		update = update.add(op.name, embedded(fields))
+		update = update.add(op.name, embedded(op.fields))
 	}
-	for _, o := range own {
-		if u.find(o.name) < 0 {
-			update = update.add(o.name, embedded(o.fields))
-		}
+	for _, op := range own {
+		update = update.add(op.name, embedded(op.fields))
 	}
 	return update.end()
-}
-
-func sizeOf(operators []operator) (size int) {
-	for _, op := range operators {
-		size += len(op.name) + len(op.fields) + 2
-	}
-	return size
-}
-
-func (u *Update) find(name string) int {
-	return slices.IndexFunc(u.operators, func(op operator) bool { return op.name == name })
 }
 
 // pipeline is the caller's pipeline followed by the library's stages.
@@ -143,18 +133,6 @@ func (u *Update) pipeline(own ...bson.Raw) bson.RawValue {
 
 // setStage is a stage of the library's own.
 func setStage(fields bson.D) bson.Raw { return value(bson.D{{Key: "$set", Value: fields}}).Value }
-
-// update encodes an update: a document, or the stages of a pipeline.
-func (e *encoder) update(v any) (doc bson.Raw, stages []bson.Raw, isPipeline bool, err error) {
-	if list, err := e.value(v); err == nil && list.Type == bson.TypeArray {
-		stages, err = stagesOf(list)
-		return nil, stages, true, err
-	} else if err == nil && list.Type == bson.TypeEmbeddedDocument {
-		return list.Document(), nil, false, nil
-	}
-	doc, err = e.document(v)
-	return doc, nil, false, err
-}
 
 // options encodes the caller's options as elements of the command, and the array
 // filters by themselves.
@@ -199,20 +177,15 @@ func (e *encoder) options(o options.UpdateOneOptions) (filters []bson.Raw, eleme
 	return filters, elements, nil
 }
 
-// collationOf has those fields of a collation that are set.
-func collationOf(c *options.Collation) bson.D {
-	all := bson.D{
-		{Key: "locale", Value: c.Locale},
-		{Key: "caseLevel", Value: c.CaseLevel},
-		{Key: "caseFirst", Value: c.CaseFirst},
-		{Key: "strength", Value: c.Strength},
-		{Key: "numericOrdering", Value: c.NumericOrdering},
-		{Key: "alternate", Value: c.Alternate},
-		{Key: "maxVariable", Value: c.MaxVariable},
-		{Key: "normalization", Value: c.Normalization},
-		{Key: "backwards", Value: c.Backwards},
+// collationOf has those fields of a collation that are set, by the server's names.
+func collationOf(c *options.Collation) (doc bson.D) {
+	v := reflect.ValueOf(*c)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; !v.Field(i).IsZero() {
+			doc = append(doc, bson.E{Key: strings.ToLower(name[:1]) + name[1:], Value: v.Field(i).Interface()})
+		}
 	}
-	return slices.DeleteFunc(all, func(field bson.E) bool { return reflect.ValueOf(field.Value).IsZero() })
+	return doc
 }
 
 // checkFields checks the paths of an operator.
@@ -320,8 +293,7 @@ func documentOf(v bson.RawValue) (bson.Raw, error) {
 }
 
 // stagesOf are the stages of a pipeline.
-func stagesOf(v bson.RawValue) ([]bson.Raw, error) {
-	list, _ := v.ArrayOK()
+func stagesOf(list bson.RawArray) ([]bson.Raw, error) {
 	values, err := list.Values()
 	if err != nil {
 		return nil, err
