@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,23 +234,16 @@ func TestCloseEndsTheWaitForOthers(t *testing.T) {
 // released, or named.
 func TestCloseWaitsForADecoding(t *testing.T) {
 	virtual(t, func(p *place) {
-		for name, call := range map[string]func(l *multilock.Locker, into doclock.AcquireOption) error{
-			"TryAcquire": func(l *multilock.Locker, into doclock.AcquireOption) error {
-				return errOf(l.TryAcquire(p.Context(), flowers, "write", into))
-			},
-			"Acquire": func(l *multilock.Locker, into doclock.AcquireOption) error {
-				return errOf(l.Acquire(p.Context(), flowers, "write", into))
-			},
-			"Enqueue": func(l *multilock.Locker, into doclock.AcquireOption) error {
-				return errOf(l.Enqueue(p.Context(), flowers, "write", into))
-			},
-			"Resume": func(l *multilock.Locker, into doclock.AcquireOption) error {
-				return errOf(l.Resume(p.Context(), flowers, p.detach(p.try(l, "write")), into))
-			},
-		} {
+		calls := maps.Clone(asks)
+		calls["Resume"] = func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
+			return l.Resume(ctx, filter, p.detach(p.try(l, tag)), opts...)
+		}
+		for name, call := range calls {
 			l := p.plain(relations.Exclusive())
 			decoded := &slowDocument{}
-			called := begin(p, func() (struct{}, error) { return struct{}{}, call(l, doclock.Into(decoded)) })
+			called := begin(p, func() (struct{}, error) {
+				return struct{}{}, errOf(call(l, p.Context(), flowers, "write", doclock.Into(decoded)))
+			})
 			time.Sleep(time.Second)
 			_ = l.Close(p.Context())
 			if !decoded.done.Load() {

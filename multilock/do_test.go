@@ -182,19 +182,11 @@ func TestDoRenewsUntilTheReleaseIsSent(t *testing.T) {
 	virtual(t, func(p *place) {
 		for name, within := range map[string]time.Duration{"fn's own context has ended": time.Hour, "the call's has": time.Second} {
 			l, rival := p.plain(relations.Exclusive(), doclock.TTL(4*time.Second), doclock.AttemptTimeout(time.Minute)), p.plain(relations.Exclusive())
-			other := l.Want(doclock.ID(2), "write")
-			for call, run := range map[string]func(fn func(context.Context, doclock.Lease) error) error{
-				"Do": func(fn func(context.Context, doclock.Lease) error) error {
-					return l.Do(p.within(within), flowers, "write", fn)
-				},
-				"DoAll": func(fn func(context.Context, doclock.Lease) error) error {
-					return multilock.DoAll(p.within(within), func(ctx context.Context, leases multilock.Leases) error { return fn(ctx, leases[0]) }, l.Want(flowers, "write"), other)
-				},
-			} {
+			for call, run := range dos {
 				p.mem.Delay(1, 20*time.Second, locktest.Writes)
 				begun := time.Now()
 				var next *pending[doclock.Lease]
-				err := run(func(ctx context.Context, lease doclock.Lease) error {
+				err := run(p.within(within), l, func(ctx context.Context, lease doclock.Lease) error {
 					next = acquire(p, p.Context(), rival, "write")
 					short, cancel := context.WithTimeout(ctx, time.Second)
 					defer cancel()

@@ -348,6 +348,18 @@ var asks = map[string]func(l *multilock.Locker, ctx context.Context, filter any,
 	},
 }
 
+// leaseCalls are the calls of a lease that send something.
+var leaseCalls = map[string]func(doclock.Lease, context.Context) error{
+	"Renew":            doclock.Lease.Renew,
+	"Update":           func(l doclock.Lease, ctx context.Context) error { return l.Update(ctx, plusOne) },
+	"UpdateAndRelease": func(l doclock.Lease, ctx context.Context) error { return l.UpdateAndRelease(ctx, plusOne) },
+	"Delete":           doclock.Lease.Delete,
+	"Detach":           func(l doclock.Lease, ctx context.Context) error { return errOf(l.Detach(ctx)) },
+	"Downgrade":        func(l doclock.Lease, ctx context.Context) error { return errOf(l.Downgrade(ctx, "read")) },
+	"Release":          doclock.Lease.Release,
+	"Releases":         func(l doclock.Lease, ctx context.Context) error { return multilock.Leases{l}.Release(ctx) },
+}
+
 // pending is a call in another goroutine.
 type pending[T any] struct {
 	testing.TB

@@ -81,107 +81,91 @@ func (r *robbed) away() {
 	}
 }
 
-// tells are the calls that tell a loss. A call that asks the server sends a command for a
-// lease that is not known to be lost, whatever its time is.
-var tells = map[string]struct {
+// tell is a call that tells a loss. One that asks sends a command for a lease that is not
+// known to be lost, whatever its time is.
+type tell struct {
 	keeps, asks, shares bool
 	do                  func(r *robbed) error
-}{
-	"Renew": {do: func(r *robbed) error { l := r.acquire("write"); r.away(); return l.Renew(r.Context()) }},
-	"Update": {asks: true, do: func(r *robbed) error {
-		l := r.acquire("write")
-		r.away()
-		return l.Update(r.Context(), bson.M{"$inc": bson.M{"total": 1}})
-	}},
-	"Update, of one of two": {asks: true, shares: true, do: func(r *robbed) error {
-		l, _ := r.acquire("read"), r.acquire("read")
-		r.away()
-		return l.Update(r.Context(), bson.M{"$inc": bson.M{"total": 1}})
-	}},
-	"Release, after that of the other": {shares: true, do: func(r *robbed) error {
-		l, other := r.acquire("read"), r.acquire("read")
-		r.away()
-		_ = other.Release(r.Context())
-		return l.Release(r.Context())
-	}},
-	"UpdateAndRelease": {asks: true, do: func(r *robbed) error {
-		l := r.acquire("write")
-		r.away()
-		return l.UpdateAndRelease(r.Context(), bson.M{"$inc": bson.M{"total": 1}})
-	}},
-	"Delete": {asks: true, do: func(r *robbed) error { l := r.acquire("write"); r.away(); return l.Delete(r.Context()) }},
-	"Downgrade": {asks: true, do: func(r *robbed) error {
-		l := r.acquire("write")
-		r.away()
-		return errOf(l.Downgrade(r.Context(), "read"))
-	}},
-	"Detach": {asks: true, do: func(r *robbed) error {
-		l := r.acquire("write")
-		r.away()
-		err := errOf(l.Detach(r.Context()))
-		if errors.Is(err, doclock.ErrInvalidArgument) { // with HoldAtMost
-			return nil
-		}
-		return err
-	}},
-	"Release": {asks: true, do: func(r *robbed) error { l := r.acquire("write"); r.away(); return l.Release(r.Context()) }},
-	"Releases": {asks: true, do: func(r *robbed) error {
-		l := r.acquire("write")
-		r.away()
-		return multilock.Leases{l}.Release(r.Context())
-	}},
-	"KeepAlive": {keeps: true, do: func(r *robbed) error {
-		kept := r.acquire("write").KeepAlive(r.Context())
-		r.away()
-		<-kept.Done()
-		return context.Cause(kept)
-	}},
-	"a batch": {keeps: true, do: func(r *robbed) error {
-		must(r, errOf(r.coll.InsertOne(r.Context(), doclock.ID(2))))
-		other, err := r.locks.Acquire(r.Context(), doclock.ID(2), "write")
-		must(r, err)
-		other.KeepAlive(r.Context())
-		kept := r.acquire("write").KeepAlive(r.Context())
-		r.away()
-		<-kept.Done()
-		return context.Cause(kept)
-	}},
-	"Do": {keeps: true, asks: true, do: func(r *robbed) error {
-		return r.locks.Do(r.Context(), flowers, "write", func(context.Context, doclock.Lease) error { r.away(); return nil }, r.opts...)
-	}},
-	"Do, whose context has ended": {asks: true, do: func(r *robbed) error {
-		ctx, end := context.WithCancel(r.Context())
-		return r.locks.Do(ctx, flowers, "write", func(context.Context, doclock.Lease) error { end(); r.away(); return nil }, r.opts...)
-	}},
-	"a function's context": {keeps: true, do: func(r *robbed) (err error) {
-		_ = r.locks.Do(r.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
+}
+
+func tells() map[string]tell {
+	all := map[string]tell{
+		"Update, of one of two": {asks: true, shares: true, do: func(r *robbed) error {
+			l, _ := r.acquire("read"), r.acquire("read")
 			r.away()
-			<-ctx.Done()
-			err = context.Cause(ctx)
-			return nil
-		}, r.opts...)
-		return err
-	}},
-	"DoAll": {keeps: true, asks: true, do: func(r *robbed) error {
-		fn := func(context.Context, multilock.Leases) error { r.away(); return nil }
-		return multilock.DoAll(r.Context(), fn, r.locks.Want(flowers, "write", r.opts...))
-	}},
-	"an event": {keeps: true, do: func(r *robbed) error {
-		_ = r.acquire("write")
-		r.away()
-		for e := range r.events {
-			if e.Kind == doclock.EventLost {
-				return e.Err
+			return l.Update(r.Context(), plusOne)
+		}},
+		"Release, after that of the other": {shares: true, do: func(r *robbed) error {
+			l, other := r.acquire("read"), r.acquire("read")
+			r.away()
+			_ = other.Release(r.Context())
+			return l.Release(r.Context())
+		}},
+		"KeepAlive": {keeps: true, do: func(r *robbed) error {
+			kept := r.acquire("write").KeepAlive(r.Context())
+			r.away()
+			<-kept.Done()
+			return context.Cause(kept)
+		}},
+		"a batch": {keeps: true, do: func(r *robbed) error {
+			must(r, errOf(r.coll.InsertOne(r.Context(), doclock.ID(2))))
+			other, err := r.locks.Acquire(r.Context(), doclock.ID(2), "write")
+			must(r, err)
+			other.KeepAlive(r.Context())
+			kept := r.acquire("write").KeepAlive(r.Context())
+			r.away()
+			<-kept.Done()
+			return context.Cause(kept)
+		}},
+		"Do": {keeps: true, asks: true, do: func(r *robbed) error {
+			return r.locks.Do(r.Context(), flowers, "write", func(context.Context, doclock.Lease) error { r.away(); return nil }, r.opts...)
+		}},
+		"Do, whose context has ended": {asks: true, do: func(r *robbed) error {
+			ctx, end := context.WithCancel(r.Context())
+			return r.locks.Do(ctx, flowers, "write", func(context.Context, doclock.Lease) error { end(); r.away(); return nil }, r.opts...)
+		}},
+		"a function's context": {keeps: true, do: func(r *robbed) (err error) {
+			_ = r.locks.Do(r.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
+				r.away()
+				<-ctx.Done()
+				err = context.Cause(ctx)
+				return nil
+			}, r.opts...)
+			return err
+		}},
+		"DoAll": {keeps: true, asks: true, do: func(r *robbed) error {
+			fn := func(context.Context, multilock.Leases) error { r.away(); return nil }
+			return multilock.DoAll(r.Context(), fn, r.locks.Want(flowers, "write", r.opts...))
+		}},
+		"an event": {keeps: true, do: func(r *robbed) error {
+			_ = r.acquire("write")
+			r.away()
+			for e := range r.events {
+				if e.Kind == doclock.EventLost {
+					return e.Err
+				}
 			}
-		}
-		return nil
-	}},
+			return nil
+		}},
+	}
+	for name, call := range leaseCalls {
+		all[name] = tell{asks: name != "Renew", do: func(r *robbed) error {
+			l := r.acquire("write")
+			r.away()
+			err := call(l, r.Context())
+			if errors.Is(err, doclock.ErrInvalidArgument) { // a Detach with HoldAtMost
+				return nil
+			}
+			return err
+		}}
+	}
+	return all
 }
 
 func TestALossNamesItsLockAndTheReason(t *testing.T) {
 	t.Parallel()
 	for how, way := range waysToLose {
-		for call, tell := range tells {
+		for call, tell := range tells() {
 			if tell.keeps && !way.kept || tell.shares && way.opts != nil {
 				continue
 			}
@@ -251,17 +235,6 @@ func TestALossBesideItsOwnID(t *testing.T) {
 // All errors of a lease name it once, whatever they are.
 func TestErrorsOfALeaseNameIt(t *testing.T) {
 	t.Parallel()
-	set := bson.M{"$set": bson.M{"x": 1}}
-	calls := map[string]func(context.Context, doclock.Lease) error{
-		"Renew":            func(ctx context.Context, l doclock.Lease) error { return l.Renew(ctx) },
-		"Update":           func(ctx context.Context, l doclock.Lease) error { return l.Update(ctx, set) },
-		"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, set) },
-		"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
-		"Downgrade":        func(ctx context.Context, l doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
-		"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
-		"Release":          func(ctx context.Context, l doclock.Lease) error { return l.Release(ctx) },
-		"Releases":         func(ctx context.Context, l doclock.Lease) error { return multilock.Leases{l}.Release(ctx) },
-	}
 	ended, end := context.WithCancel(context.Background())
 	end()
 	for when, begin := range map[string]func(*place, context.Context, doclock.Lease) context.Context{
@@ -279,13 +252,13 @@ func TestErrorsOfALeaseNameIt(t *testing.T) {
 			return ctx
 		},
 	} {
-		for name, call := range calls {
+		for name, call := range leaseCalls {
 			t.Run(when+"/"+name, func(t *testing.T) {
 				onCluster(t, func(r *place) {
 					lease, err := r.ours().Acquire(r.Context(), flowers, "write")
 					must(r, err)
 					kept := lease.KeepAlive(r.Context())
-					err = call(begin(r, r.Context(), lease), lease)
+					err = call(lease, begin(r, r.Context(), lease))
 					if err == nil && name[:7] == "Release" { // nobody was let in
 						err = lease.Renew(r.Context())
 					}

@@ -190,19 +190,12 @@ func TestTheContextEndsWithTheErrorOfAnotherCall(t *testing.T) {
 	}
 }
 
-// lasts are the calls that end a lease, besides Release.
-var lasts = map[string]func(context.Context, doclock.Lease) error{
-	"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, plusOne) },
-	"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
-	"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
-	"Downgrade":        func(ctx context.Context, l doclock.Lease) error { return errOf(l.Downgrade(ctx, "read")) },
-}
-
 // A last command whose caller gives up before it was sent leaves the lease as it was: it
 // is valid, nothing is sent later, and the same call may follow at once.
 func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 	t.Parallel()
-	for name, last := range lasts {
+	for _, name := range []string{"UpdateAndRelease", "Delete", "Detach", "Downgrade"} {
+		last := leaseCalls[name]
 		for _, shared := range []bool{false, true} {
 			if shared && name != "UpdateAndRelease" { // others refuse a lease of several
 				continue
@@ -228,7 +221,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				}
 				cut()
 				begun := time.Now()
-				err := last(p.within(2*time.Second), lease)
+				err := last(lease, p.within(2*time.Second))
 				p.want(err, context.DeadlineExceeded)
 				p.wantNot(err, doclock.ErrOutcomeUnknown)
 				if took := time.Since(begun); took != 2*time.Second {
@@ -250,9 +243,9 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				}
 
 				cut()
-				p.want(last(p.within(time.Second), lease), context.DeadlineExceeded)
+				p.want(last(lease, p.within(time.Second)), context.DeadlineExceeded)
 				p.mem.Reconnect(client)
-				ok(p, last(p.Context(), lease)) // at once
+				ok(p, last(lease, p.Context())) // at once
 				var total struct{ Total int }
 				if name == "UpdateAndRelease" {
 					ok(p, p.coll.FindOne(p.Context(), flowers).Decode(&total))
@@ -271,10 +264,8 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 // caller is told, once.
 func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
 	t.Parallel()
-	for name, last := range lasts {
-		if name == "Downgrade" { // it says nothing of the lock: the lease goes on, or is lost
-			continue
-		}
+	for _, name := range []string{"UpdateAndRelease", "Delete", "Detach"} { // a Downgrade says nothing of the lock
+		last := leaseCalls[name]
 		virtually(t, name, func(p *place) {
 			heard, hear := p.heard()
 			client := p.mem.Connect()
@@ -284,7 +275,7 @@ func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
 			p.mem.Cut(client)
 			_, _ = l.TryAcquire(p.within(time.Second), doclock.ID(2), "write") // the Locker learns of the outage
 			time.Sleep(8 * time.Second)
-			p.want(last(p.within(2*time.Second), lease), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
+			p.want(last(lease, p.within(2*time.Second)), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
 			p.mem.Reconnect(client)
 			time.Sleep(time.Minute)
 			if told := heard.of(doclock.EventOutcomeUnknown); len(told) != 1 {

@@ -374,11 +374,8 @@ func TestServersClockAtTheEnds(t *testing.T) {
 				p.release(p.try(b, "write"))
 				return
 			}
-			for name, err := range map[string]error{
-				"TryAcquire": errOf(a.TryAcquire(p.Context(), flowers, "write")),
-				"Acquire":    errOf(a.Acquire(p.Context(), flowers, "write")),
-				"Enqueue":    errOf(a.Enqueue(p.Context(), flowers, "write")),
-			} {
+			for name, ask := range asks {
+				err := errOf(ask(a, p.Context(), flowers, "write"))
 				fault{doclock.ErrUnsupportedServer, []string{"clock", at[:10]}}.check(p, name, err)
 				p.want(err, doclock.ErrNotAcquired)
 			}
