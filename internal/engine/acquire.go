@@ -47,8 +47,8 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error
 
 // Claim sends one claim: an acquire that doesn't wait, of the first document by the
 // filter's keys that matches and is free for the tag. It passes over the documents of
-// past. The outcome is Granted or NotFound; it is a failure if the server's clock gives no
-// fence. The request's id must be new: a repeat could find another document.
+// past. The outcome is Granted or NotFound; where the server's clock gives no fence, it
+// is a failure. The request's id must be new.
 func (e *Engine) Claim(ctx context.Context, f Filter, r Request, past []Pin) (Answer, error) {
 	r.Try = true
 	img, sent, err := e.show(ctx, change{comment: forClaim, query: e.free(f, r.Tag, past), sort: f.sort, update: e.arriving(r)}, r)
@@ -132,14 +132,11 @@ func (e *Engine) free(f Filter, tag string, past []Pin) bson.Raw {
 	return f.and(free...)
 }
 
-// insertAndModify makes the document that an acquire didn't find, and then
-// sends the acquire again. One findAndModify with upsert would not do: if it
-// loses the race to insert on DocumentDB, it answers with the document that it
-// would have inserted, so every racer would be the first.
-//
-// The document is named by its identity alone: one that is there, and that the filter
-// doesn't match, is left as it is. A racer may have made it in between, under a unique
-// index: the second time it is there, or another one has a value that must be unique.
+// insertAndModify makes the document that an acquire didn't find, by its identity
+// alone, and sends the acquire again. One findAndModify with upsert would not do:
+// DocumentDB answers the loser of the race with the document that it would have
+// inserted. A racer may have made it in between, under a unique index: the second time
+// it is there, or another one has a value that must be unique.
 func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Request) (*Image, Reading, error) {
 	unlocked := bson.D{{Key: "$setOnInsert", Value: append(bson.D{{Key: e.Field, Value: bson.D{}}}, f.made...)}}
 	if sent, err := e.begin(ctx); err != nil {
@@ -166,12 +163,10 @@ func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Requ
 	}
 }
 
-// Remove removes the entries of a tag with these ids, held or waiting, whatever
-// their fencing tokens and the times that their grants wrote down: the clean-up
-// of acquires without a lease. It spares an entry with a key, which is a
-// token's. It returns the ids of the entries that it removed. Without a pin the
-// server searches what the filter matches, if there is one, and the command cleans up
-// one document.
+// Remove is the clean-up of acquires without a lease: it removes the entries of a tag
+// with these ids, whatever their fencing tokens and their `until` are, but for those
+// with a key, which are a token's. It returns the ids that it removed. Without a pin it
+// cleans up one of the documents that the filter, if there is one, matches.
 func (e *Engine) Remove(ctx context.Context, f Filter, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	path := e.path(tag)
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf(ids)}}}})
@@ -196,7 +191,7 @@ func (e *Engine) NoneOf(ctx context.Context, f Filter, tag string, ids []uuid.UU
 
 // withOneOf is the filter that matches while an entry has one of the ids, and no key.
 func (e *Engine) withOneOf(f Filter, tag string, ids []uuid.UUID) any {
-	one := bson.E{Key: e.path(tag), Value: value(bson.D{{Key: "$elemMatch", Value: oneOf(ids)}})}
+	one := e.having(tag, oneOf(ids))
 	if f.Pin == nil && f.doc != nil {
 		return f.and(bson.D{one})
 	}

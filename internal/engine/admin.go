@@ -83,7 +83,7 @@ func (e *Engine) exactly(x Exact) (filter, update bson.D) {
 		entry = append(entry, bson.E{Key: expiresKey, Value: x.Expired})
 		test = call("$lte", x.Expired, d.now)
 	}
-	filter = x.Pin.and(bson.E{Key: path, Value: bson.D{{Key: "$elemMatch", Value: entry}}}, d.when(test, false))
+	filter = x.Pin.and(e.having(x.Tag, entry), d.when(test, false))
 	update = bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: entry}}}}
 	if x.Fence != 0 && x.Expired.IsZero() { // its holder may count it as valid
 		update = append(update, bson.E{Key: "$max", Value: bson.D{{Key: e.Field + "." + brokenKey, Value: x.Fence}}})
@@ -119,13 +119,11 @@ func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 	return e.readImage(found, err)
 }
 
-// Survey begins to read the images of the documents, in the order in which the
-// server finds them. The server's clock is read once, now. A document whose lock
-// field is foreign comes with an error of CauseForeign, and the survey goes on. If
-// the survey names tags, it is found only where it has one of them. Any other error
-// ends the survey. The caller must range over it, which closes it.
-//
-// An image is valid until the next one.
+// Survey begins to read the images of the documents, in the server's order; the
+// server's clock is read once. A document whose lock field is foreign comes with an
+// error of CauseForeign, if it has one of the tags that the survey names, and the
+// survey goes on. Any other error ends it. The caller must range over it. An image is
+// valid until the next one.
 func (e *Engine) Survey(ctx context.Context, s Survey) (iter.Seq2[*Image, error], error) {
 	found, err := e.find(ctx, majorityRead, search{comment: forAdmin, filter: e.surveyed(s), fields: e.projection(Request{}), batch: surveyBatch})
 	switch {

@@ -14,24 +14,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// encoder encodes the caller's values as the caller's collection does, and
-// decodes documents for the caller.
+// encoder encodes the caller's values as the caller's collection does, and decodes
+// documents for the caller. It does so once, in the caller's goroutine. The driver
+// would encode inside each command, which may outlive its call: it would read maps that
+// the caller changes meanwhile, and run codecs where nobody can recover from their
+// panics.
 //
-// The driver encodes inside each command. A command of this library may outlive
-// the call that asked for it, and may be repeated. So the driver would read the
-// caller's maps and slices while the caller changes them, and write values that
-// the caller never passed. It would also run the caller's codecs in goroutines
-// where the caller can't recover their panics. Therefore all values of the
-// caller are encoded once, in the caller's goroutine, before anything is sent.
-// Commands carry the bytes, on a collection with a registry of its own, and run
-// no code of the caller.
-//
-// The driver exports neither the registry nor the BSON options of a collection,
-// so they are read from its unexported fields. The alternatives are worse. To
-// wait until the driver has encoded (a sentinel in the command) does not help
-// repeats or clean-ups. An option that repeats the registry is easily
-// forgotten, and then values are stored in the wrong form without an error. The
-// driver's x/ packages promise no more than its fields do.
+// The driver exports neither the registry nor the BSON options of a collection, so they
+// are read from its unexported fields. An option that repeats the registry is easily
+// forgotten, and then values are stored in the wrong form without an error.
 type encoder struct {
 	registry *bson.Registry
 	bson     options.BSONOptions

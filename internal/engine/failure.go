@@ -204,11 +204,9 @@ func noCollection(err error) bool {
 }
 
 // codes are ranges of server error codes, with both ends. docs/error-codes.md has their
-// names. A command with a code that is in none of the four lists may have been executed,
-// and may get the same answer for ever. Some errors come after the write (no image, or
-// too large a reply). Some come from a router that doesn't know what the shard did. For
-// most, no documentation promises anything. The projections of this package raise no
-// errors: an expression that does is the update's or the filter's.
+// names. A command with a code of none of the four lists may have been executed, and
+// may get the same answer for ever: some errors come after the write, some from a
+// router that doesn't know what the shard did. This package's projections raise none.
 type codes [][2]int
 
 // unread: the command is read, and its sender's rights are checked, before any document

@@ -21,7 +21,7 @@ import (
 
 // The cases follow the documentation's list of the driver's errors, sentence by
 // sentence. The tests build the driver's error types as the driver does; in
-// faults_test.go the driver builds them itself.
+// send_test.go the driver builds them itself.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	type verdict struct {

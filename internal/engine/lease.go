@@ -46,7 +46,12 @@ func (e *Engine) Grant(img *Image, r Request) Grant {
 // valid while it is present.
 func (e *Engine) Guard(g Grant, more ...bson.E) bson.D {
 	entry := append(bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}, more...)
-	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
+	return g.Pin.and(e.having(g.Tag, entry))
+}
+
+// having is the condition that the tag has such an entry.
+func (e *Engine) having(tag string, entry bson.D) bson.E {
+	return bson.E{Key: e.path(tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})}
 }
 
 // owns says that an entry is the grant's own: that the guard matches it.
@@ -233,7 +238,7 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 		release.query = e.withID(g.Pin, g.Tag, g.ID)
 		release.update = e.fill(releasing, g.Tag, Terms{}, g.ID)
 	} else {
-		release.query = g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: bson.D{{Key: idKey, Value: idValue(g.ID)}}}})})
+		release.query = g.Pin.and(e.having(g.Tag, bson.D{{Key: idKey, Value: idValue(g.ID)}}))
 		release.update = bson.A{e.remainder(g)}
 	}
 	img, sent, err := e.send(ctx, release)
@@ -280,29 +285,20 @@ type Successor struct {
 	Waiting bool // the entry is in the document and waits
 }
 
-// Handoff releases the grant's entry and applies the successor's arrival or
-// confirm, in one command. It decides as if the successor's command came
-// directly after the release. So the lock is released whether or not the
-// successor is granted, and a new successor that is not granted leaves no
-// trace. The image is nil if the grant's entry is not in the document; then the
-// command did nothing. With an image and an error, the lock was released and
-// the successor's outcome can't be read.
-//
-// A handoff that is not possible needs no clean-up. A repeat does nothing: the
-// command executes only if it finds the entry that it removes.
+// Handoff releases the grant's entry and applies the successor's arrival or confirm, as
+// if that came directly after the release. So the lock is released whether or not the
+// successor is granted, and a new one that isn't leaves no trace. A repeat does
+// nothing. The image is nil if the grant's entry is not there. Beside an error, it says
+// that the lock was released.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
 	return e.pass(ctx, change{comment: forHandoff, query: e.Guard(g), update: bson.A{e.left(g), e.entering(s)}}, s)
 }
 
-// WriteAndHandOff is WriteAndRelease and a handoff in one command.
-//
-// A pipeline update goes first, and the handoff after it. A classic update
-// can't carry a pipeline, so the handoff is piggybacked on a compare-and-set.
-// That requires a new successor of the same tag, a grant whose image has no
-// other entry, and a lock.fence that is still the image's, so that no other
-// entry has come since. The successor's entry takes the place of the grant's
-// and inherits its expiry, because plain operators can't compute with the
-// clock. They can set the time of its arrival.
+// WriteAndHandOff is WriteAndRelease and a handoff in one command. A classic update
+// can't carry the handoff's pipeline, so it is a compare-and-set: of a grant whose
+// image has no other entry, while lock.fence is still the image's. The successor, new
+// and of the same tag, takes the entry's place, and its expiry, because plain operators
+// can't compute with the clock.
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Successor) (Answer, error) {
 	if u.stages != nil {
 		c := u.change(e.Guard(g))
@@ -384,12 +380,11 @@ func (e *Engine) pass(ctx context.Context, c change, s Successor) (Answer, error
 	return e.answer(img, nil, sent, s.Request, Lost, noEntry)
 }
 
-// Delete deletes the document, and the lock in it, under the guard. The outcome
-// is Released. If the guard matches nothing, a read finds the reason. If the
-// entry or the document is not there, the outcome is Lost. If the entry is
-// there, a race is lost: DocumentDB's delete may pass over a document that is
-// being updated at that moment. So does a delete by the lease of a token before the
-// time until which the lease of another user may be valid.
+// Delete deletes the document, and the lock in it, under the guard. The outcome is
+// Released, or Lost. If the guard matches nothing though the entry is there, a race is
+// lost: DocumentDB's delete may pass over a document that is being updated, and a
+// delete by the lease of a token passes over one while the lease of an earlier user may
+// be valid.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 	filter, missed := e.Guard(g), "the document was being updated"
 	if g.Key != uuid.Nil && !g.Until.IsZero() {
@@ -419,16 +414,13 @@ func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, er
 	return e.matched(ctx, g.Pin, change{comment: forDetach, query: e.Guard(g), update: stage(e.path(g.Tag), entries)}, Detached, g.owns)
 }
 
-// Downgrade gives up the grant's entry for one of another tag, which has the id
-// of the request and the owner of the grant's: a handoff to oneself. The new
-// entry is judged as an arrival that came directly after a release, and never
-// waits. The outcome is Granted, Conflict, or Lost. Conflict leaves the grant's
-// entry as it is, and says that others would be in the way of the new one, or
-// that the time until which the grant keeps others out has not come.
+// Downgrade gives up the grant's entry for one of another tag, with the id of the
+// request and the owner of the grant's: a handoff to oneself, judged as an arrival that
+// never waits. The outcome is Granted, Lost, or Conflict, which leaves the entry as it
+// is: others are in the way, or the grant's `until` has not come.
 //
-// k is the number of the lease's next write. A refusal writes it down: no other
-// attempt with this number is executed then. A repeat finds the new entry, which
-// it extends, or the number. The request's Try and Terms.Least have no effect.
+// k is the number of the lease's next write. A refusal writes it down, so that no other
+// attempt with it is executed. A repeat extends the new entry.
 func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error) {
 	update := e.decision(to.Tag, e.LeaseBy(to.Tag, to.Terms)).downgrade("$"+e.path(g.Tag), g, k, idValue(to.ID))
 	img, sent, err := e.show(ctx, change{comment: forDowngrade, query: bson.D(g.Pin), update: update}, to)

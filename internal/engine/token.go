@@ -64,18 +64,13 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 	}
 }
 
-// Resume gives the token's entry, in the document that the filter pins, to a new
-// handle, which has the id of the request: the entry gets that id, the next fencing
-// token, and the owner of the request's terms, if they have one. It loses its number.
-// It finds an entry that has expired: nobody was let in while it was present. A repeat
-// finds its id, whatever else the filter demands, and extends the entry.
+// Resume gives the token's entry, also one that has expired, to a new handle: the
+// request's id, the next fencing token, no number, and the owner of its terms, if they
+// have one. An entry that still has a handle keeps others out until that one's expiry.
+// A repeat finds its id, whatever else the filter demands, and extends the entry.
 //
 // The outcome is Granted; Lost, if the document is there without the entry; or
 // NotFound, which says nothing of the token.
-//
-// An entry that still has a handle keeps others out until that one's expiry,
-// whatever the new handle does: until then the earlier handle's lease may count
-// as valid.
 func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answer, error) {
 	query := e.keyed(f, k)
 	if !f.Exact {
@@ -139,5 +134,5 @@ func (k Token) matches(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key &
 // keyed is the filter that matches while the token's entry is in the pinned document.
 func (e *Engine) keyed(f Filter, k Token) bson.D {
 	entry := bson.D{{Key: tokenKey, Value: idValue(k.Key)}, {Key: fenceKey, Value: bson.D{{Key: "$gt", Value: 0}}}}
-	return f.Pin.and(bson.E{Key: e.path(k.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
+	return f.Pin.and(e.having(k.Tag, entry))
 }
