@@ -219,7 +219,7 @@ func TestOptionsThatDontFitAreRefused(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	l := p.locker(coll, relations.Exclusive())
-	skips, waits := fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}, fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}
+	skips, waits := invalid("SkipLocked"), invalid("MaxWait")
 	skips.check(t, "Enqueue", errOf(l.Enqueue(p.bounded(), byName, "write", doclock.SkipLocked())))
 	waits.check(t, "TryAcquire", errOf(l.TryAcquire(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))))
 	waits.check(t, "Enqueue", errOf(l.Enqueue(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))))

@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -40,53 +41,44 @@ func (f fault) check(t testing.TB, name string, err error) {
 	}
 }
 
+// invalid is the fault of an argument.
+func invalid(says ...string) fault { return fault{doclock.ErrInvalidArgument, says} }
+
 func TestNewRefusesBadOptions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
 	const below = 999 * time.Millisecond
-	for name, bad := range map[string]struct {
-		option doclock.Option
-		says   []string
-	}{
-		"TTL":                      {doclock.TTL(below), []string{"TTL", "999ms", "1s"}},
-		"TTL 0":                    {doclock.TTL(0), []string{"TTL", "0s", "1s"}},
-		"TTL below 0":              {doclock.TTL(-time.Hour), []string{"TTL", "1s"}},
-		"TagTTL":                   {doclock.TagTTL("read", below), []string{"TagTTL", `"read"`, "999ms", "1s"}},
-		"TagTTL of an unknown tag": {doclock.TagTTL("skim", time.Second), []string{"TagTTL", `"skim"`, "read, write"}},
-		"Tolerance":                {doclock.ClockTolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
-		"AttemptTimeout 0":         {doclock.AttemptTimeout(0), []string{"AttemptTimeout", "0s", "1ms"}},
-		"AttemptTimeout below 0":   {doclock.AttemptTimeout(-time.Second), []string{"AttemptTimeout", "1ms"}},
-		"TTL without end":          {doclock.TTL(math.MaxInt64), []string{"TTL", "2562047h", "720h0m0s"}},
-		"TTL above":                {doclock.TTL(doclock.MaxTTL + 1), []string{"TTL", "720h0m0s"}},
-		"TagTTL above":             {doclock.TagTTL("read", doclock.MaxTTL+1), []string{"TagTTL", `"read"`, "720h0m0s"}},
-		"Tolerance above":          {doclock.ClockTolerance(doclock.MaxClockTolerance + 1), []string{"Tolerance", "1h0m0s"}},
-		"AttemptTimeout above":     {doclock.AttemptTimeout(doclock.MaxAttemptTimeout + 1), []string{"AttemptTimeout", "1m0s"}},
-		"nil":                      {nil, []string{"option 0", "nil"}},
-		"no Owner":                 {doclock.Owner(""), []string{"Owner", "0 bytes", "256"}},
-		"Owner":                    {doclock.Owner(strings.Repeat("x", 257)), []string{"Owner", "257 bytes", "256"}},
-		"Owner with NUL":           {doclock.Owner("a\x00b"), []string{"Owner", "NUL"}},
-		"no Field":                 {doclock.Field(""), []string{"Field", "top-level"}},
-		"Field below another":      {doclock.Field("a.b"), []string{"Field", `"a.b"`, "dot"}},
-		"Field with a dollar sign": {doclock.Field("$lock"), []string{"Field", "dollar"}},
-		"Field _id":                {doclock.Field("_id"), []string{"Field", "_id"}},
-		"Field with NUL":           {doclock.Field("a\x00b"), []string{"Field"}},
-		"Field not in UTF-8":       {doclock.Field("\xff"), []string{"Field"}},
-		"Field of the library's":   {doclock.Field("__doclockNow"), []string{"Field"}},
-		"ShareInProcess":           {doclock.ShareInProcess("read", "write"), []string{`holders of "write" can't share an entry: it respects itself`}},
-		"ShareInProcess, no tag":   {doclock.ShareInProcess("reed"), []string{`ShareInProcess is for "reed", which is not a tag of the rules (tags: read, write)`}},
-		"no ShardKey":              {doclock.ShardKey("region", ""), []string{"ShardKey", `""`}},
-		"ShardKey":                 {doclock.ShardKey("$region"), []string{"ShardKey", `"$region"`}},
-		"ShardKey twice":           {doclock.ShardKey("region", "region"), []string{"ShardKey", `"region"`, "once"}},
-		"ShardKey in another":      {doclock.ShardKey("region.city", "region"), []string{"ShardKey", `"region"`, "within"}},
-		"ShardKey, empty part":     {doclock.ShardKey("region..city"), []string{"ShardKey", `"region..city"`}},
-		"ShardKey in the lock":     {doclock.ShardKey("lock.write"), []string{"ShardKey", `"lock.write"`, "must not"}},
-		"ShardKey is the lock":     {doclock.ShardKey("region", "lock"), []string{"ShardKey", `"lock"`, "must not"}},
+	for says, opts := range map[string][]doclock.Option{ // the words of the error
+		"TTL|999ms|1s|720h0m0s":     {doclock.TTL(below)},
+		"TTL|1s|720h0m0s":           {doclock.TTL(0), doclock.TTL(-time.Hour), doclock.TTL(math.MaxInt64), doclock.TTL(doclock.MaxTTL + 1)},
+		`TagTTL|"read"|1s|720h0m0s`: {doclock.TagTTL("read", below), doclock.TagTTL("read", doclock.MaxTTL+1)},
+		`TagTTL|"skim"|read, write`: {doclock.TagTTL("skim", time.Second)},
+		"Tolerance|0s|1h0m0s":       {doclock.ClockTolerance(-1), doclock.ClockTolerance(doclock.MaxClockTolerance + 1)},
+		"AttemptTimeout|1ms|1m0s":   {doclock.AttemptTimeout(0), doclock.AttemptTimeout(-time.Second), doclock.AttemptTimeout(doclock.MaxAttemptTimeout + 1)},
+		"option 0|nil":              {nil},
+		"Owner|bytes|256":           {doclock.Owner(""), doclock.Owner(strings.Repeat("x", 257))},
+		"Owner|NUL":                 {doclock.Owner("a\x00b")},
+		"Field":                     {doclock.Field("a\x00b"), doclock.Field("\xff"), doclock.Field("__doclockNow")},
+		"Field|top-level":           {doclock.Field("")},
+		`Field|"a.b"|dot`:           {doclock.Field("a.b")},
+		"Field|dollar":              {doclock.Field("$lock")},
+		"Field|_id":                 {doclock.Field("_id")},
+		`ShardKey|""`:               {doclock.ShardKey("region", "")},
+		`ShardKey|"$region"`:        {doclock.ShardKey("$region")},
+		`ShardKey|"region"|once`:    {doclock.ShardKey("region", "region")},
+		`ShardKey|"region"|within`:  {doclock.ShardKey("region.city", "region")},
+		`ShardKey|"region..city"`:   {doclock.ShardKey("region..city")},
+		"ShardKey|lock|must not":    {doclock.ShardKey("lock.write"), doclock.ShardKey("region", "lock")},
+		`holders of "write" can't share an entry: it respects itself`:                       {doclock.ShareInProcess("read", "write")},
+		`ShareInProcess is for "reed", which is not a tag of the rules (tags: read, write)`: {doclock.ShareInProcess("reed")},
 	} {
-		l, err := multilock.New(coll, relations.WritePreferring(), bad.option)
-		fault{doclock.ErrInvalidArgument, bad.says}.check(t, name, err)
-		if l != nil {
-			t.Errorf("%s: there is a Locker", name)
+		for i, opt := range opts {
+			l, err := multilock.New(coll, relations.WritePreferring(), opt)
+			invalid(strings.Split(says, "|")...).check(t, fmt.Sprint(says, " ", i), err)
+			if l != nil {
+				t.Errorf("%s: there is a Locker", says)
+			}
 		}
 	}
 	if sent := w.Take(); len(sent) != 0 {
@@ -126,14 +118,14 @@ func TestNewReportsAllFaultsAtOnce(t *testing.T) {
 	p := newPlace(t)
 	_, err := multilock.New(p.coll, relations.WritePreferring(), doclock.TTL(1), doclock.Owner(""), doclock.Field("a.b"),
 		doclock.TagTTL("skim", time.Second), doclock.TagTTL("scan", time.Second), nil)
-	fault{doclock.ErrInvalidArgument, []string{"TTL", "Owner", "Field", "option 5 is nil", `"skim"`, `"scan"`}}.check(t, "New", err)
+	invalid("TTL", "Owner", "Field", "option 5 is nil", `"skim"`, `"scan"`).check(t, "New", err)
 }
 
 func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, err := multilock.New(nil, relations.Fair())
-	fault{doclock.ErrInvalidArgument, []string{"collection", "nil"}}.check(t, "no collection", err)
+	invalid("collection", "nil").check(t, "no collection", err)
 	for name, rules := range map[string]relations.Rules{
 		"nil": nil, "empty": {}, "a bad name": {"a.b": nil}, "a tag that isn't there": {"a": {"b": {Kind: relations.Cooperative}}}, "no slots": relations.Semaphore(0),
 	} {
@@ -151,7 +143,7 @@ func TestAFunctionIsNeeded(t *testing.T) {
 	l := p.locker(coll, relations.Exclusive())
 	leads, err := writelock.New(coll)
 	must(t, err)
-	want := fault{doclock.ErrInvalidArgument, []string{"not acquired", "function"}}
+	want := invalid("not acquired", "function")
 	want.check(t, "Do", l.Do(t.Context(), flowers, "write", nil))
 	want.check(t, "DoAll", multilock.DoAll(t.Context(), nil, l.Want(flowers, "write")))
 	want.check(t, "Lead", leads.Lead(t.Context(), flowers, nil))
@@ -175,12 +167,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
 	cancel(why)
-	inFilter := fault{doclock.ErrInvalidArgument, []string{"_id"}}
-	noDocument := fault{doclock.ErrInvalidArgument, []string{"bson.M"}}
-	pinned := fault{doclock.ErrInvalidArgument, []string{"Upsert", "equal _id", "top level"}}
-	sort := fault{doclock.ErrInvalidArgument, []string{"Sort"}}
-	most := fault{doclock.ErrInvalidArgument, []string{"HoldAtMost"}}
-	pointer := fault{doclock.ErrInvalidArgument, []string{"Into", "non-nil pointer"}}
+	pinned := invalid("Upsert", "equal _id", "top level")
 	type input struct {
 		ctx    context.Context
 		l      *multilock.Locker
@@ -190,52 +177,42 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		fault  fault
 	}
 	inputs := map[string]input{
-		"unknown tag":             {tag: "skim", fault: fault{doclock.ErrInvalidArgument, []string{`"skim"`, "read, write"}}},
-		"no tag":                  {tag: "", fault: fault{doclock.ErrInvalidArgument, []string{`""`, "read, write"}}},
-		"nil filter":              {filter: nil, fault: noDocument},
-		"empty D":                 {filter: bson.D{}, fault: inFilter},
-		"nil option":              {fault: fault{doclock.ErrInvalidArgument, []string{"option 0", "nil"}}},
-		"Into nil":                {into: doclock.Into(nil), fault: pointer},
-		"Into a value":            {into: doclock.Into(bson.M{}), fault: pointer},
-		"Into a nil pointer":      {into: doclock.Into((*bson.M)(nil)), fault: pointer},
-		"TTL":                     {into: doclock.TTL(999 * time.Millisecond), fault: fault{doclock.ErrInvalidArgument, []string{"TTL", "999ms", "1s", "720h0m0s"}}},
-		"MaxWait below 0":         {into: doclock.MaxWait(-1), fault: fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}},
-		"TTL 0":                   {into: doclock.TTL(0), fault: fault{doclock.ErrInvalidArgument, []string{"TTL", "0s", "1s"}}},
-		"TTL above":               {into: doclock.TTL(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"TTL", "720h0m0s"}}},
-		"Owner nobody":            {into: doclock.Owner(""), fault: fault{doclock.ErrInvalidArgument, []string{"Owner", "0 bytes", "256"}}},
-		"Owner":                   {into: doclock.Owner(strings.Repeat("x", 257)), fault: fault{doclock.ErrInvalidArgument, []string{"Owner", "257 bytes", "256"}}},
-		"Owner with NUL":          {into: doclock.Owner("a\x00b"), fault: fault{doclock.ErrInvalidArgument, []string{"Owner", "NUL"}}},
-		"HoldAtLeast below 0":     {into: doclock.HoldAtLeast(-1), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "-1ns", "0s", "720h0m0s"}}},
-		"HoldAtLeast above":       {into: doclock.HoldAtLeast(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "720h0m0s"}}},
-		"HoldAtLeast without end": {into: doclock.HoldAtLeast(math.MaxInt64), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "720h0m0s"}}},
+		"unknown tag": {tag: "skim", fault: invalid(`"skim"`, "read, write")},
+		"no tag":      {tag: "", fault: invalid(`""`, "read, write")},
+		"nil filter":  {filter: nil, fault: invalid("bson.M")},
+		"empty D":     {filter: bson.D{}, fault: invalid("_id")},
+		"nil option":  {fault: invalid("option 0", "nil")},
 		"HoldAtLeast of a shared tag": {
-			l: sharing, tag: "read", into: doclock.HoldAtLeast(time.Second),
-			fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", `"read"`, "ShareInProcess", "not shared"}},
+			l: sharing, tag: "read", into: doclock.HoldAtLeast(time.Second), fault: invalid("HoldAtLeast", `"read"`, "ShareInProcess", "not shared"),
 		},
-		"Upsert by another field": {l: upserting, filter: byName, fault: pinned},
-		"Upsert with an operator": {l: upserting, filter: bson.M{"_id": bson.M{"$gt": 1}}, fault: pinned},
-		"Upsert below $and":       {l: upserting, filter: bson.M{"$and": bson.A{flowers}}, fault: pinned},
-		"Upsert by a pattern":     {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
-		"running transaction":     {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
-		"ended context":           {ctx: ended, fault: fault{why, nil}},
-		"ended context, the end":  {ctx: ended, fault: fault{context.Canceled, nil}},
-		"closed Locker":           {l: closed, fault: fault{doclock.ErrClosed, nil}},
-		"Sort nil":                {into: doclock.Sort(nil), fault: sort},
-		"Sort by nothing":         {into: doclock.Sort(bson.D{}), fault: sort},
-		"Sort by a map of two":    {into: doclock.Sort(bson.M{"a": 1, "b": 1}), fault: sort},
-		"Sort by an operator":     {into: doclock.Sort(bson.D{{Key: "$a", Value: 1}}), fault: sort},
-		"Sort by an empty field":  {into: doclock.Sort(bson.D{{Key: "", Value: 1}}), fault: sort},
-		"Sort by a field twice":   {into: doclock.Sort(bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}), fault: sort},
-		"Sort in no direction":    {into: doclock.Sort(bson.D{{Key: "a", Value: 2}}), fault: sort},
-		"Sort in a text":          {into: doclock.Sort(bson.D{{Key: "a", Value: "up"}}), fault: sort},
-		"Sort malformed":          {into: doclock.Sort(bson.Raw{1, 2}), fault: sort},
-		"Sort by a number":        {into: doclock.Sort(7), fault: sort},
-		"SkipLocked and Upsert":   {l: upserting, into: doclock.SkipLocked(), fault: fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}},
-		"HoldAtMost 0":            {into: doclock.HoldAtMost(0), fault: most},
-		"HoldAtMost below 0":      {into: doclock.HoldAtMost(-time.Second), fault: most},
-		"HoldAtMost too short":    {into: doclock.HoldAtMost(doclock.MinTTL - 1), fault: most},
-		"HoldAtMost above":        {into: doclock.HoldAtMost(doclock.MaxTTL + 1), fault: most},
-		"HoldAtMost, shared tag":  {l: sharing, tag: "read", into: doclock.HoldAtMost(time.Minute), fault: most},
+		"HoldAtMost of a shared tag": {l: sharing, tag: "read", into: doclock.HoldAtMost(time.Minute), fault: invalid("HoldAtMost")},
+		"SkipLocked and Upsert":      {l: upserting, into: doclock.SkipLocked(), fault: invalid("SkipLocked")},
+		"Upsert by another field":    {l: upserting, filter: byName, fault: pinned},
+		"Upsert with an operator":    {l: upserting, filter: bson.M{"_id": bson.M{"$gt": 1}}, fault: pinned},
+		"Upsert below $and":          {l: upserting, filter: bson.M{"$and": bson.A{flowers}}, fault: pinned},
+		"Upsert by a pattern":        {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
+		"running transaction":        {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
+		"ended context":              {ctx: ended, fault: fault{why, nil}},
+		"ended context, the end":     {ctx: ended, fault: fault{context.Canceled, nil}},
+		"closed Locker":              {l: closed, fault: fault{doclock.ErrClosed, nil}},
+	}
+	for says, opts := range map[string][]doclock.AcquireOption{ // the words of the error
+		"Into|non-nil pointer": {doclock.Into(nil), doclock.Into(bson.M{}), doclock.Into((*bson.M)(nil))},
+		"TTL|1s|720h0m0s":      {doclock.TTL(999 * time.Millisecond), doclock.TTL(0), doclock.TTL(doclock.MaxTTL + 1)},
+		"MaxWait":              {doclock.MaxWait(-1)},
+		"Owner|bytes|256":      {doclock.Owner(""), doclock.Owner(strings.Repeat("x", 257))},
+		"Owner|NUL":            {doclock.Owner("a\x00b")},
+		"HoldAtLeast|720h0m0s": {doclock.HoldAtLeast(-1), doclock.HoldAtLeast(doclock.MaxTTL + 1), doclock.HoldAtLeast(math.MaxInt64)},
+		"HoldAtMost":           {doclock.HoldAtMost(0), doclock.HoldAtMost(-time.Second), doclock.HoldAtMost(doclock.MinTTL - 1), doclock.HoldAtMost(doclock.MaxTTL + 1)},
+		"Sort": {
+			doclock.Sort(nil), doclock.Sort(bson.D{}), doclock.Sort(bson.M{"a": 1, "b": 1}), doclock.Sort(bson.D{{Key: "$a", Value: 1}}),
+			doclock.Sort(bson.D{{Key: "", Value: 1}}), doclock.Sort(bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}),
+			doclock.Sort(bson.D{{Key: "a", Value: 2}}), doclock.Sort(bson.D{{Key: "a", Value: "up"}}), doclock.Sort(bson.Raw{1, 2}), doclock.Sort(7),
+		},
+	} {
+		for i, opt := range opts {
+			inputs[fmt.Sprint(says, " ", i)] = input{into: opt, fault: invalid(strings.Split(says, "|")...)}
+		}
 	}
 	ticket := p.enqueue(plain, "write")
 	w.Take()

@@ -195,7 +195,7 @@ func TestATokenHasNoTTL(t *testing.T) {
 			}
 		}
 		for name, option := range map[string]doclock.AcquireOption{"Into": doclock.Into(&bson.M{}), "Owner": doclock.Owner("eve"), "MaxWait": doclock.MaxWait(0)} {
-			fault{doclock.ErrInvalidArgument, []string{"TTL"}}.check(p, name, short.Touch(p.Context(), flowers, token, option))
+			invalid("TTL").check(p, name, short.Touch(p.Context(), flowers, token, option))
 		}
 		p.release(p.resume(short, token))
 	})

@@ -186,12 +186,12 @@ func TestHoldAtMostIsChecked(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(relations.WritePreferring())
 		minute := doclock.HoldAtMost(time.Minute)
-		fault{doclock.ErrInvalidArgument, []string{"HoldAtMost"}}.check(p, "less than HoldAtLeast",
+		invalid("HoldAtMost").check(p, "less than HoldAtLeast",
 			errOf(l.TryAcquire(p.Context(), flowers, "write", doclock.HoldAtLeast(2*time.Minute), minute)))
 		_, err := multilock.New(p.coll, relations.WritePreferring(), minute, doclock.ShareInProcess("read"))
-		fault{doclock.ErrInvalidArgument, []string{"HoldAtMost", `"read"`}}.check(p, "a Locker that shares", err)
+		invalid("HoldAtMost", `"read"`).check(p, "a Locker that shares", err)
 		limited := p.plain(relations.Exclusive(), minute)
-		fault{doclock.ErrInvalidArgument, []string{"HoldAtMost", "HoldAtLeast"}}.check(p, "less than HoldAtLeast", errOf(limited.TryAcquire(p.Context(), flowers, "write", doclock.HoldAtLeast(2*time.Minute))))
+		invalid("HoldAtMost", "HoldAtLeast").check(p, "less than HoldAtLeast", errOf(limited.TryAcquire(p.Context(), flowers, "write", doclock.HoldAtLeast(2*time.Minute))))
 		held := p.try(l, "write", doclock.HoldAtLeast(time.Minute), minute)
 		p.want(errOf(held.Detach(p.Context())), doclock.ErrInvalidArgument)
 		p.release(held)
