@@ -123,10 +123,10 @@ func Owner(name string) CommonOption {
 }
 
 // HoldAtMost ends the lease at most d after its grant, by this machine's clocks,
-// whatever its holder does: no renewal extends it further, and its contexts end with an
-// [ErrLost] that says so. Without it a holder that is stuck in a live process keeps
-// others out for ever. As after any loss by time, a guarded write and a release still
-// succeed until the server lets somebody in, soon after.
+// whatever its holder does: its contexts end with an [ErrLost] that says so, and nothing
+// renews it any more, so others are let in a TTL later at most. Without it a holder that
+// is stuck in a live process keeps others out for ever. As after any loss by time, a
+// guarded write and a release still succeed until the server lets somebody in.
 //
 // It counts for one lease: Lead campaigns again, and a [Lease.Downgrade] passes on what is
 // left. [Lease.Detach] refuses such a lease, Resume the option, and a resumed lease has
@@ -191,22 +191,23 @@ func Upsert() Option {
 	})
 }
 
-// ShareInProcess lets the goroutines of one Locker share one entry in a document for
-// each of these tags, so that the lock's arrays grow with the processes. A holder joins
-// an entry without a command if the Locker has seen the lock in the last 200 ms, without
-// an entry that the tag respects, and the acquire has no [Into]; so conflicting acquires
-// of other processes are noticed 200 ms late. The last holder to leave releases it.
-// Each has a lease of its own, with the same ID and Fence.
+// ShareInProcess lets the callers of one Locker use one lease together for each of these
+// tags. So the lock's arrays grow with the processes, and not with the goroutines. Only a tag
+// whose holders tolerate each other can be shared: see CheckShareable of the
+// rules.
 //
-// The holders of the tag must tolerate each other (CheckShareable of the rules). An
-// Enqueue makes an entry of its own, and so does an acquire with [TTL] or [Owner], or
-// whose filter demands more than an equal _id. [HoldAtLeast] and [HoldAtMost] are
-// refused.
+// Callers who ask at the same time wait for one acquire. Later ones join its lease without a
+// command, for 200 ms or a third of the TTL, unless its grant has shown an entry that the tag
+// respects. The last one to leave releases it. Each has a lease of his own, with the same ID
+// and Fence. An UpdateAndRelease beside others writes, and leaves the lock to them; Delete,
+// Detach and Downgrade are refused.
 //
-// Who joins or leaves without a command learns nothing. If the entry was removed, or
-// the program was stopped for longer than the TTL, a holder who leaves before the others
-// gets nil though others were let in, and one may join for 200 ms beside them. Their
-// guarded writes are refused.
+// A writer of another process may wait 200 ms longer. Whoever leaves before the others sends
+// nothing: he doesn't learn that the entry was removed by an operator, or with its document.
+//
+// An acquire with [Into], [TTL] or [Owner], by a filter that demands more than an equal _id,
+// of an Enqueue or of several leases has an entry of its own. [HoldAtLeast] and [HoldAtMost]
+// are refused for such a tag.
 func ShareInProcess(tags ...string) Option {
 	return engine.Option(func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)

@@ -10,7 +10,6 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -18,7 +17,7 @@ import (
 // claim is an acquire that takes any document which matches the filter and is free
 // (rule 26). The server decides which.
 type claim struct {
-	*asked
+	*call
 	whole  engine.Filter // the caller's
 	past   []engine.Pin  // the documents that it passes over
 	passed int           // how many of them it has met itself
@@ -34,25 +33,22 @@ const (
 )
 
 // claim takes the first document that is free, or waits until one is. If it has met one
-// that can't take the lock, it doesn't wait. Close ends it at once.
-func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer (&function{end: func(err error) { attempt.End(cancel, err) }, atOnce: true}).begin(a.locker)()
-	c := &claim{asked: a, whole: a.filter}
+// that can't take the lock, it doesn't wait.
+func (c *call) claim(ctx context.Context) (granted, error) {
+	own := &claim{call: c, whole: c.filter}
 	for {
-		c.past = a.locker.unfit.recall(a.request.Tag)
-		held, err := c.take(ctx)
-		if held == nil && err == nil && c.passed == 0 && !once {
-			a.observed.emitWaiting(nil)
-			if err = a.locker.idle.wait(ctx, c); err == nil {
+		own.past = c.locker.unfit.recall(c.request.Tag)
+		got, err := own.take(ctx)
+		if got.lease == nil && err == nil && own.passed == 0 && !c.tries() {
+			c.observed.emitWaiting(nil)
+			if err = c.locker.idle.wait(ctx, own); err == nil {
 				continue
 			}
 		}
-		if held == nil {
-			err = c.failed(ctx, cmp.Or(err, c.last, c.none), c.none)
+		if got.lease == nil {
+			return got, cmp.Or(err, own.last, own.none)
 		}
-		return held, err
+		return got, nil
 	}
 }
 
@@ -60,54 +56,50 @@ func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
 // there is neither a lease nor an error. If a document can't take the lock, the server
 // doesn't say which. So the claim asks for the first ones by their _ids, and passes over
 // those that are refused again.
-func (c *claim) take(ctx context.Context) (*lease.Handle, error) {
+func (c *claim) take(ctx context.Context) (got granted, err error) {
 	routed := c.whole.Pin == nil && len(c.locker.engine.ShardKey) > 0 // old routers refuse a filter without the shard key
 	var front []engine.Pin
-	var err error
 	for narrow := routed; ; {
-		c.asked = c.of(c.whole)
+		c.call = c.of(c.whole)
 		if c.lost > 0 || narrow && len(front) == 0 {
 			front, err = c.look(ctx, 1<<min(c.lost+c.passed, 6))
 			if err != nil || len(front) == 0 {
 				c.lost = 0
-				return nil, err
+				return got, err
 			}
 		}
 		if c.lost > 0 {
 			if !attempt.Sleep(ctx, c.pause()) {
-				return nil, attempt.Ended(ctx)
+				return got, attempt.Ended(ctx)
 			}
 			rand.Shuffle(len(front), func(i, j int) { front[i], front[j] = front[j], front[i] }) // or the same claims would meet again
 		}
 		if narrow {
-			c.asked = c.of(c.whole.At(front[0]))
+			c.call = c.of(c.whole.At(front[0]))
 			front = front[1:]
 		}
-		var got taken
-		if got, err = c.ask(ctx); err != nil {
-			return nil, err
+		refused := error(nil)
+		if got, refused, err = c.ask(ctx); got.lease != nil || err != nil {
+			return got, err
 		}
 		switch {
-		case got.Outcome == engine.Granted:
-			held := c.locker.leases.New(c.locker.engine.Grant(got.Image, c.by(got.id)), got.Sent, false)
-			return c.deliver(got.Image, held, nil)
-		case got.refused == nil:
+		case refused == nil:
 			c.lost++
 			narrow = routed
 			continue
 		case c.filter.Pin != nil:
-			err = c.pass(c.filter.Pin, got.refused)
-		case engine.AsFailure(got.refused).Unfit != 0:
+			err = c.pass(c.filter.Pin, refused)
+		case engine.AsFailure(refused).Unfit != 0:
 			narrow = true
 		default: // it took too long: a transaction may have locked the first one
 			front, err = c.look(ctx, 1)
 			if err == nil && len(front) > 0 {
-				err = c.pass(front[0], got.refused)
+				err = c.pass(front[0], refused)
 			}
 			front = nil
 		}
 		if c.lost = 0; err != nil {
-			return nil, err
+			return got, err
 		}
 	}
 }
@@ -132,77 +124,77 @@ func (c *claim) pass(pin engine.Pin, refused error) error {
 	return nil
 }
 
-// taken is the result of an ask.
-type taken struct {
-	engine.Answer
-	id      uuid.UUID
-	refused error // the document can't take the lock, or not in time
-	err     error
-}
-
-// ask sends the command until it is answered.
-func (c *claim) ask(ctx context.Context) (taken, error) {
-	try := &try{asked: c.asked, past: c.past, id: uuid.New()}
-	got, _, err := run(ctx, c.asked, nil, c.locker.ops.Closing(), func() taken { return try.run(ctx) }, func(got taken, done func()) {
-		if got.err != nil || got.Outcome != engine.Granted {
-			done()
-			return
-		}
-		c.locker.cleanup.discard(c.locker.engine.Pin(got.Image), try.by(got.id), unsure{}, true, func(error) { done() })
-	})
-	c.observed.sees(got.Image)
-	return got, cmp.Or(err, got.err)
+// ask sends the command until it is answered. With neither a lease nor an error it was
+// refused, because the document can't take the lock or not in time, or found nothing.
+func (c *claim) ask(ctx context.Context) (got granted, refused, err error) {
+	sent, done, err := c.locker.slots.take(ctx, c.call, c.locker.ops.Closing())
+	if err != nil {
+		return got, nil, err
+	}
+	defer done()
+	try := &try{call: c.call, past: c.past, id: uuid.New()}
+	answer, refused, err := try.run(ctx)
+	sent()
+	c.observed.sees(answer.Image)
+	if err != nil || refused != nil || answer.Outcome != engine.Granted {
+		return got, refused, err
+	}
+	got = granted{c.locker.leases.New(c.locker.engine.Grant(answer.Image, c.by(try.id)), answer.Sent), answer.Image, answer.Sent.Mono}
+	if ctx.Err() != nil {
+		c.takeBack(got.lease)
+		return granted{}, nil, attempt.Ended(ctx)
+	}
+	return got, nil, nil
 }
 
 // look asks which documents are free, without locking one.
 func (c *claim) look(ctx context.Context, limit int) (found []engine.Pin, err error) {
-	type answer struct {
-		found []engine.Pin
-		err   error
-	}
 	if c.passed == 0 {
 		c.past = c.locker.unfit.recall(c.request.Tag)
 	}
-	a, past := c.asked, c.past
-	got, _, err := run(ctx, a, nil, c.locker.ops.Closing(), func() (got answer) {
-		got.err = a.settleLast(ctx, "look-up", func(ctx context.Context) (err error) {
-			got.found, err = a.locker.engine.Candidates(ctx, a.filter, a.request.Tag, past, limit)
-			return err
-		})
-		return got
-	}, func(_ answer, done func()) { done() })
-	if err = cmp.Or(err, got.err); err == nil && len(got.found) == 0 {
-		c.none = a.notFound()
+	sent, done, err := c.locker.slots.take(ctx, c.call, c.locker.ops.Closing())
+	if err != nil {
+		return nil, err
 	}
-	return got.found, err
+	defer done()
+	err = c.settleLast(ctx, "look-up", func(ctx context.Context) (err error) {
+		found, err = c.locker.engine.Candidates(ctx, c.filter, c.request.Tag, c.past, limit)
+		return err
+	})
+	sent()
+	if err == nil && len(found) == 0 {
+		c.none = c.notFound()
+		c.progress.refused(c.none)
+	}
+	return found, err
 }
 
 // try is one command of a claim. Each attempt at it has a new id: an attempt of unknown
 // outcome may have locked any document, and a repeat could lock another one.
 type try struct {
-	*asked
+	*call
 	past    []engine.Pin
 	id      uuid.UUID
 	unknown error // of the attempt with this id
 	late    error // the same, of an attempt that took too long
 }
 
-func (t *try) run(ctx context.Context) (got taken) {
-	got.err = t.settleLast(ctx, "acquire", func(ctx context.Context) (err error) {
-		got.Answer, err = t.send(ctx)
+func (t *try) run(ctx context.Context) (got engine.Answer, refused, err error) {
+	err = t.settleLast(ctx, "acquire", func(ctx context.Context) (err error) {
+		got, err = t.send(ctx)
 		return err
 	})
 	if t.unknown != nil {
 		_ = t.giveUp()
 	}
-	got.id = t.id
 	switch {
-	case t.late != nil && got.err == nil:
-		got.refused = explain("acquire", t.late)
-	case engine.AsFailure(got.err).Unfit != 0:
-		got.refused, got.err = got.err, nil
+	case t.late != nil && err == nil:
+		return got, explain("acquire", t.late), nil
+	case engine.AsFailure(err).Unfit != 0:
+		return got, err, nil
+	default:
+		return got, nil, err
 	}
-	return got
 }
 
 // send sends the command, or what follows from an attempt of unknown outcome: it looks for
@@ -248,21 +240,21 @@ func (t *try) giveUp() (unknown error) {
 
 // settleLast sends a command until it is answered, and explains why the last attempt has
 // no answer. While commands of claims fail, one of the Locker's claims repeats its own.
-func (a *asked) settleLast(ctx context.Context, command string, send func(context.Context) error) error {
-	if a.locker.closing() {
-		return a.locker.closed
+func (c *call) settleLast(ctx context.Context, command string, send func(context.Context) error) error {
+	if c.locker.closing() {
+		return c.locker.closed
 	}
 	var failed error
 	repeats := false
 	defer func() {
 		if repeats {
-			<-a.locker.repeats
+			<-c.locker.repeats
 		}
 	}()
-	return a.settle(ctx, command, lastOf, func(ctx context.Context) error {
+	return c.settle(ctx, command, lastOf, func(ctx context.Context) error {
 		if failed != nil && !repeats {
 			select {
-			case a.locker.repeats <- struct{}{}:
+			case c.locker.repeats <- struct{}{}:
 				repeats = true
 			case <-ctx.Done():
 				return failed

@@ -108,7 +108,7 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 // release releases in the background a lease that no caller has got, of an acquire
 // with this request, so that it keeps nobody out any longer: one that is lost does not. An
 // observer gets ctx's values.
-func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
+func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Lease, answer func(error)) {
 	held.Unused()
 	c.locker.ops.Go(func() {
 		err := c.released(r, held, held.Unlock(attempt.Detached(ctx)))
@@ -120,7 +120,7 @@ func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Han
 
 // released takes over what a release in the background has not removed, and returns why: a
 // lost lease is gone.
-func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) error {
+func (c *cleanup) released(r engine.Request, held *lease.Lease, err error) error {
 	if err == nil || errors.Is(err, doclock.ErrLost) {
 		return nil
 	}
@@ -128,7 +128,8 @@ func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) erro
 	if panicked := engine.PanicIn(err); panicked != nil {
 		c.locker.emitFailed(held.DocumentID(), r.Tag, r.ID, panicked)
 	}
-	c.add(engine.Filter{Pin: held.Pin()}, r, time.Now(), leftover{seen: true, entries: 1})
+	_, pin := held.Place()
+	c.add(engine.Filter{Pin: pin}, r, time.Now(), leftover{seen: true, entries: 1})
 	return err
 }
 

@@ -108,27 +108,6 @@ func TestALateAttemptLeavesNoEntry(t *testing.T) {
 	}
 }
 
-// A reader joins another holder's entry while its first attempt is under way.
-func TestALateAttemptOfAHolderThatJoinedLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	lately(t, relations.WritePreferring(), func(l *pair) {
-		l.try(l.here, "write") // so that a waiter for it does not poll
-		held := l.net.Arm(faultnet.Hold, "findAndModify")
-		waits := acquire(l, l.bounded(), l.here, "read")
-		l.eventually("it is refused, and waits", func() bool { return l.watch.Count() >= 3 && l.here.Waiters(1) == 1 })
-		l.erase("write")
-		first := l.try(l.here, "read")
-		second := l.granted(waits)
-		if first.ID() != second.ID() {
-			l.Fatal("it has an entry of its own")
-		}
-		l.release(first)
-		l.release(second)
-		must(l, held.Let())
-		l.removed()
-	}, doclock.ShareInProcess("read"))
-}
-
 // A handoff whose reply was lost has entered its successor, a reader. Before the
 // successor asks, another reader of its process has an entry that can be shared.
 func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *testing.T) {
@@ -406,7 +385,7 @@ func TestLeftoversWaitTogether(t *testing.T) { // alone: it counts goroutines
 		o.mem.Down(errAway)
 		synctest.Wait() // a clean-up on its way is refused
 		o.mem.Fail(0, mongo.CommandError{})
-		time.Sleep(10 * time.Second)
+		time.Sleep(40 * time.Second) // as long as an acquire waits for the removal of what its caller has left
 		if n := l.Leftovers(); n != many {
 			o.Fatalf("%d are owed", n)
 		}
@@ -452,7 +431,7 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 		o.lose(o.here, 1, doclock.TTL(time.Hour))
 		time.Sleep(time.Minute)
 		o.mem.Fail(0, mongo.CommandError{})
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute) // the longest rest
 		if !o.free() || o.here.Leftovers() != 0 {
 			o.Errorf("%d ids are owed", o.here.Leftovers())
 		}

@@ -108,7 +108,7 @@ type functions struct {
 type function struct {
 	context.Context
 	given   context.Context // the one of its call
-	handles []*lease.Handle
+	handles []*lease.Lease
 	end     context.CancelCauseFunc
 	atOnce  bool // Close ends it at once
 }
@@ -170,10 +170,10 @@ func (fs *functions) stop(cause error, which func(*function) bool) {
 }
 
 // ids are those of the leases of all functions.
-func (fs *functions) ids() map[uuid.UUID]*lease.Handle {
+func (fs *functions) ids() map[uuid.UUID]*lease.Lease {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	ids := map[uuid.UUID]*lease.Handle{}
+	ids := map[uuid.UUID]*lease.Lease{}
 	for f := range fs.all {
 		for _, h := range f.handles {
 			ids[h.ID()] = h

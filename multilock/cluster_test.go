@@ -358,7 +358,11 @@ func TestThroughRouters(t *testing.T) {
 	sharded(t, 200*time.Millisecond, func(p *place, slow, fast *mongo.Collection, refused *atomic.Int32) {
 		key := doclock.ShardKey("region")
 		one, two := p.locker(slow, relations.Fair(), key, doclock.ShareInProcess("read")), p.locker(fast, relations.Fair(), key)
-		holder, beside := p.got(one.TryAcquire(p.bounded(), northern, "read")), p.got(one.TryAcquire(p.bounded(), northern, "read"))
+		both := [2]*pending[doclock.Lease]{}
+		for i := range both {
+			both[i] = begin(p, func() (doclock.Lease, error) { return one.Acquire(p.bounded(), northern, "read") })
+		}
+		holder, beside := p.granted(both[0]), p.granted(both[1])
 		if holder.ID() != beside.ID() {
 			t.Error("two readers of one process have two entries")
 		}

@@ -38,39 +38,39 @@ func endedBy(ctx context.Context, err error) bool {
 
 // nested refuses, before anything is sent, an acquire of a document whose lock the
 // context holds: it would wait for ever for a lease that is released after it.
-func (a *asked) nested() error {
-	img := &engine.Image{Now: a.locker.engine.Clocks().Wall}
-	for _, h := range a.holding {
+func (c *call) nested() error {
+	img := &engine.Image{Now: c.locker.engine.Clocks().Wall}
+	for _, h := range c.holding {
 		entry, standing := h.Standing()
 		again := slices.ContainsFunc(img.Lock.Entries, func(other engine.Entry) bool { return other.ID == entry.ID }) // two leases may have one entry
-		if of, _ := h.Document(); standing && !again && of.SamePlace(a.locker.engine) && a.isOf(h) {
+		if of, _ := h.Place(); standing && !again && of.SamePlace(c.locker.engine) && c.isOf(h) {
 			img.Lock.Entries = append(img.Lock.Entries, entry)
 		}
 	}
-	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, nil)
+	entries, free := c.locker.engine.InTheWay(img, c.request.Tag, nil)
 	if len(entries) == 0 {
 		return nil
 	}
-	img.ID = a.filter.Pin.ID()
-	err := a.locker.inTheWay(img, a.request.Tag, entries, free, img)
-	if a.skip {
-		err = oneline.Join(a.notFound(), err)
+	img.ID = c.filter.Pin.ID()
+	err := c.locker.inTheWay(img, c.request.Tag, entries, free, img)
+	if c.skip {
+		err = oneline.Join(c.notFound(), err)
 	}
 	return notAcquired(err)
 }
 
 // isOf says that a lease of the context is of the document that the acquire is for, as
 // far as names tell.
-func (a *asked) isOf(h *lease.Handle) bool {
-	of, pin := h.Document()
-	return a.filter.Pin != nil && of.SameNames(a.locker.engine) && waitqueue.Key(pin) == a.document
+func (c *call) isOf(h *lease.Lease) bool {
+	of, pin := h.Place()
+	return c.filter.Pin != nil && of.SameNames(c.locker.engine) && waitqueue.Key(pin) == c.document
 }
 
 // conflict names the entries of an image that block an arrival, or the waiting entry
 // own. If it would wait for itself, it names those of its context alone, or else those
 // that wait for its context.
-func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
-	stuck := a.locker.engine.Stuck(img, standing(a.holding))
+func (c *call) conflict(img *engine.Image, own *engine.Entry) error {
+	stuck := c.locker.engine.Stuck(img, standing(c.holding))
 	held := &engine.Image{Now: img.Now}
 	for _, e := range stuck.Lock.Entries {
 		if e.Held() {
@@ -78,11 +78,11 @@ func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
 		}
 	}
 	for _, some := range []*engine.Image{held, stuck, img} {
-		if entries, free := a.locker.engine.InTheWay(some, a.request.Tag, own); len(entries) > 0 {
-			return a.locker.inTheWay(img, a.request.Tag, entries, free, stuck)
+		if entries, free := c.locker.engine.InTheWay(some, c.request.Tag, own); len(entries) > 0 {
+			return c.locker.inTheWay(img, c.request.Tag, entries, free, stuck)
 		}
 	}
-	why := fmt.Sprintf("nothing in its lock is in the way of %q", a.request.Tag)
+	why := fmt.Sprintf("nothing in its lock is in the way of %q", c.request.Tag)
 	for _, e := range img.Lock.Entries {
 		if e.Expires.IsZero() {
 			why = fmt.Sprintf("the field expires of %s is no date", nameOf(e.Tag, e.ID, img.ID))
@@ -92,7 +92,7 @@ func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
 }
 
 // standing are the ids of the entries that these leases have.
-func standing(held []*lease.Handle) (ids []uuid.UUID) {
+func standing(held []*lease.Lease) (ids []uuid.UUID) {
 	for _, h := range held {
 		if _, standing := h.Standing(); standing {
 			ids = append(ids, h.ID())
@@ -177,11 +177,11 @@ type notFound struct {
 }
 
 // notFound is that of an acquire, or of a claim that has found none free.
-func (a *asked) notFound() error {
+func (c *call) notFound() error {
 	return &notFound{
-		namespace: a.locker.engine.Namespace(), filter: a.filter, noneFree: a.skip,
-		mayUpsert: !a.skip && !a.locker.engine.Upsert && a.filter.Exact,
-		unmet:     a.locker.engine.Upsert && a.filter.Unmet != "",
+		namespace: c.locker.engine.Namespace(), filter: c.filter, noneFree: c.skip,
+		mayUpsert: !c.skip && !c.locker.engine.Upsert && c.filter.Exact,
+		unmet:     c.locker.engine.Upsert && c.filter.Unmet != "",
 	}
 }
 

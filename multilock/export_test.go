@@ -25,29 +25,16 @@ func (l *Locker) Waiters(id any) int { return l.queues.Waiting(keyOf(id)) }
 
 // BehindTheBound is how many commands to a document wait to be sent.
 func (l *Locker) BehindTheBound(id any) int {
-	l.inflight.mu.Lock()
-	defer l.inflight.mu.Unlock()
-	if lane := l.inflight.lanes[keyOf(id)]; lane != nil {
-		return lane.waiting.Len()
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	if lane := l.slots.lanes[keyOf(id)]; lane != nil {
+		return lane.users - len(lane.slots)
 	}
 	return 0
 }
 
 // WaitQueues is how many documents the Locker keeps a wait queue for.
 func (l *Locker) WaitQueues() int { return l.queues.Documents() }
-
-// GiveUp has a waiter leave after release has handed it the lock, and before it reads that.
-func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func(), opts ...doclock.AcquireOption) error {
-	a, err := l.begin(ctx, filter, tag, opts)
-	if err != nil {
-		return err
-	}
-	s := newAttempts(a, nil).arrive(ctx, false)
-	w := l.queues.Enter(s.where(), s.queuedBy(s.id, a.late), waitqueue.Known{Place: s.entry.queued(), Image: s.image, Sent: s.begun})
-	release()
-	l.leave(w)
-	return nil
-}
 
 // The bounds of the acquires that are under way.
 const (
@@ -82,7 +69,7 @@ func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (ti
 // ObserveNobody does what an acquire does for an observer.
 func (l *Locker) ObserveNobody(ctx context.Context) (same bool) {
 	o := l.observed(ctx, nil)
-	o.emitQueued(nil, doclock.ErrConflict)
+	o.emitQueued(nil)
 	o.emitWaiting(doclock.ErrConflict)
 	o.emitEnd(ctx, nil, doclock.ErrConflict)
 	l.emitFailed(bson.RawValue{}, "write", uuid.Nil, doclock.ErrConflict)

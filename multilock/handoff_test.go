@@ -79,40 +79,35 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 	})
 }
 
-// No waiter asks past the first one while the first waits only for commands that
-// are under way. With overlapping readers there is always such a command.
-func TestNoWaiterAsksPastTheFirst(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
+// leaves has a waiter leave after a release has handed it the lock, and before the answer has
+// come.
+func (p *place) leaves(rules relations.Rules, opts ...doclock.AcquireOption) {
+	p.Helper()
 	coll, net := p.faulty()
-	l := p.sharing(coll)
-	leases := []doclock.Lease{p.acquire(l, "read")}
-	var asking []*pending[doclock.Lease]
-	var asked []*faultnet.Fault
-	read := func() *pending[doclock.Lease] { return acquire(t, p.bounded(), l, "read", doclock.Into(&bson.M{})) }
-	ask := func() {
-		asked = append(asked, net.Arm(faultnet.DelayReply, "findAndModify"))
-		asking = append(asking, read())
-		wait(t, asked[len(asked)-1].Fired())
-	}
-	ask()
-	writer := acquire(t, p.bounded(), l, "write")
+	l := p.locker(coll, rules)
+	holder := p.try(l, "write")
+	ctx, cancel := context.WithCancel(p.Context())
+	waiter := acquire(p, ctx, l, "write", opts...)
 	p.queued(l, 1)
-	ask()
-	for i, answered := range asked {
-		must(t, answered.Let())
-		leases = append(leases, p.granted(asking[i]))
-		if i == 0 { // the writer is the first now
-			asking = append(asking, read())
-			p.queued(l, 2)
-		}
+	handoff := net.Arm(faultnet.DelayReply, "findAndModify")
+	released := begin(p, func() (any, error) { return nil, holder.Release(p.Context()) })
+	wait(p, handoff.Fired())
+	if n := len(p.entries()); n != 1 {
+		p.Errorf("%d entries: it was not handed over", n)
 	}
-	p.eventually("the writer waits in the document", func() bool { return len(p.entries("write")) == 1 })
-	for _, lease := range leases {
-		p.release(lease)
-	}
-	for _, next := range []*pending[doclock.Lease]{writer, asking[2]} {
-		p.release(p.granted(next))
+	cancel()
+	p.want(errOf(waiter.wait()), context.Canceled, doclock.ErrNotAcquired)
+	must(p, handoff.Let())
+	ok(p, errOf(released.wait()))
+	p.rest(l)
+	p.wantEntries()
+}
+
+// Rule 15: the waiter has left before the answer comes.
+func TestRule15ASuccessorThatHasLeftLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	for name, rules := range map[string]relations.Rules{"exclusive": relations.Exclusive(), "fair": relations.Fair()} {
+		virtually(t, name, func(p *place) { p.leaves(rules) })
 	}
 }
 

@@ -49,7 +49,12 @@ type idler struct {
 func (i *idle) wait(ctx context.Context, c *claim) error {
 	key := c.request.Tag + "\x00" + c.whole.Key()
 	q, own := i.enter(key)
-	defer i.leave(key, q, own)
+	stop := context.AfterFunc(ctx, func() { i.leave(key, q, own) }) // also during a poll: the next one polls
+	defer func() {
+		if stop() {
+			i.leave(key, q, own)
+		}
+	}()
 	for {
 		pause, over, err := i.rest(q, own)
 		if over || err != nil {

@@ -27,11 +27,12 @@ type Locker struct {
 	ops       attempt.Group
 	functions functions
 	queues    *waitqueue.Queues
-	leases    *lease.Holds
-	inflight  *inflight
+	leases    *lease.Leases
+	slots     *slots
 	cleanup   *cleanup
 	idle      idle
 	unfit     unfit
+	shares    shares
 	repeats   chan struct{}   // has the claim that repeats a command
 	observer  *lease.Observer // or nil
 	closed    error           // of calls that Close has ended, or that come after it
@@ -71,17 +72,18 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	closed := fmt.Errorf("%w: that of %s", doclock.ErrClosed, e.Namespace())
 	l := &Locker{
-		engine: e, closed: closed, inflight: newInflight(closed), repeats: make(chan struct{}, 1),
+		engine: e, closed: closed, repeats: make(chan struct{}, 1),
 		functions: functions{all: map[*function]struct{}{}}, idle: idle{longest: e.Poll()}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
 	}
-	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
+	l.slots = &slots{locker: l, all: make(chan struct{}, mostPerLocker), lanes: map[string]*lane{}}
+	l.leases = lease.NewLeases(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
 		Longest: e.Poll(),
 		Now:     func() time.Duration { return e.Clocks().Mono },
 		Closing: l.ops.Closing(),
 		Closed:  closed,
-		Leases:  l.leases,
+		Holds:   l.leases.Valid,
 	})
 	l.cleanup = newCleanup(l)
 	return l, nil
@@ -101,7 +103,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	}
 	a.maxWait = new(time.Duration) // 0
 	held, err := a.acquire(ctx)
-	return lease.Give(held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err)))
+	return held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
 
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
@@ -118,12 +120,11 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	}
 	l.ops.Enter()
 	defer l.ops.Leave()
-	a.shared = false // a ticket's entry is its own
 	t, err := a.enqueue(a.observed.counted(ctx))
 	if err == nil {
 		return t, nil
 	}
-	err = a.failed(ctx, err, nil)
+	err = a.failed(ctx, err)
 	a.observed.emitEnd(ctx, nil, err)
 	return nil, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
@@ -139,7 +140,7 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	held, err := a.acquire(ctx)
-	return lease.Give(held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err)))
+	return held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
 
 // Do holds the lock while fn runs, and releases it whatever happens: return, panic, or
@@ -183,7 +184,7 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 		return lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 	}
 	work, end := held.Work(ctx)
-	f := &function{Context: work, given: ctx, handles: []*lease.Handle{held}, end: end, atOnce: a.leads}
+	f := &function{Context: work, given: ctx, handles: []*lease.Lease{held.Base()}, end: end, atOnce: a.leads}
 	leave := f.begin(l)
 	defer func() {
 		end(nil)

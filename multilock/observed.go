@@ -24,7 +24,7 @@ import (
 // observed is an acquire with an observer. Without an observer there is none, and
 // no event.
 type observed struct {
-	asked   *asked
+	call    *call
 	ctx     context.Context // with the values of the caller's
 	sent    atomic.Int64    // commands
 	waited  atomic.Bool     // Waiting was emitted
@@ -37,11 +37,11 @@ type observed struct {
 }
 
 // observed is that of an acquire with this context, or nil.
-func (l *Locker) observed(ctx context.Context, a *asked) *observed {
+func (l *Locker) observed(ctx context.Context, a *call) *observed {
 	if l.observer == nil {
 		return nil
 	}
-	return &observed{asked: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
+	return &observed{call: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
 }
 
 // ends says that this is the acquire's first end. Only its caller emits an event after
@@ -83,10 +83,10 @@ func (o *observed) counted(ctx context.Context) context.Context {
 var errPanicked = fmt.Errorf("%w: the caller's own decoding has panicked", doclock.ErrReleased)
 
 // emitEnd emits, once, how the acquire has ended: with neither a lease nor an error, by
-// a panic. ctx is what bounded it.
-func (o *observed) emitEnd(ctx context.Context, held *lease.Handle, err error) {
+// a panic. ctx is what bounded it. The lease's later events are the caller's.
+func (o *observed) emitEnd(ctx context.Context, held *lease.Lease, err error) (events *lease.Announcement) {
 	if o == nil || !o.ends() {
-		return
+		return nil
 	}
 	if held == nil && err == nil {
 		err = errPanicked
@@ -94,14 +94,14 @@ func (o *observed) emitEnd(ctx context.Context, held *lease.Handle, err error) {
 	if held != nil {
 		e := o.event(doclock.EventGranted, nil)
 		e.Holders = lease.HoldersIn(o.behind)
-		held.Announce(o.ctx, e)
-		return
+		return held.Announce(o.ctx, e)
 	}
 	e := o.event(doclock.EventNotGranted, notAcquired(err))
 	if e.How = doclock.HowGaveUp; refused(ctx, err) {
 		e.How = doclock.HowRefused
 	}
 	o.emit(e)
+	return nil
 }
 
 // refused is true of a refusal, and not of the end of a wait, which names a conflict
@@ -145,14 +145,14 @@ func (o *observed) emitWaiting(conflict error) {
 }
 
 // emitQueued emits that the acquire waits, if it has to wait in its wait queue.
-func (o *observed) emitQueued(w *waitqueue.Waiter, last error) {
+func (o *observed) emitQueued(w *waitqueue.Waiter) {
 	if o == nil {
 		return
 	}
-	if last != nil {
-		o.emitWaiting(last)
-	} else if o.asked.locker.queues.Asleep(w) {
-		o.emitWaiting(o.asked.known())
+	if refused, _ := o.call.progress.told(); refused != nil {
+		o.emitWaiting(refused)
+	} else if o.call.locker.queues.Asleep(w) {
+		o.emitWaiting(o.call.known())
 	}
 }
 
@@ -162,7 +162,7 @@ func (o *observed) remind() (stop func()) {
 	if o == nil {
 		return func() {}
 	}
-	e, begun, l := o.event(doclock.EventWaiting, nil), o.asked.begun, o.asked.locker
+	e, begun, l := o.event(doclock.EventWaiting, nil), o.call.begun, o.call.locker
 	e.How = doclock.HowStill
 	timer := time.AfterFunc(l.engine.TTL-e.Waited, func() {
 		o.mu.Lock()
@@ -178,17 +178,17 @@ func (o *observed) remind() (stop func()) {
 }
 
 func (o *observed) event(kind doclock.EventKind, err error) doclock.Event {
-	a, now := o.asked, o.asked.locker.engine.Clocks()
+	c, now := o.call, o.call.locker.engine.Clocks()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return doclock.Event{
-		Kind: kind, Time: now.Wall, DocumentID: o.document, Tag: a.request.Tag,
-		Owner:  cmp.Or(a.request.Terms.Owner, a.locker.engine.Owner),
-		Waited: now.Mono - a.begun, Commands: int(o.sent.Load()), Err: err,
+		Kind: kind, Time: now.Wall, DocumentID: o.document, Tag: c.request.Tag,
+		Owner:  cmp.Or(c.request.Terms.Owner, c.locker.engine.Owner),
+		Waited: now.Mono - c.begun, Commands: int(o.sent.Load()), Err: err,
 	}
 }
 
-func (o *observed) emit(e doclock.Event) { o.asked.locker.observer.Emit(o.ctx, e) }
+func (o *observed) emit(e doclock.Event) { o.call.locker.observer.Emit(o.ctx, e) }
 
 // documentOf is the _id that a pin names, or the zero value without a pin.
 func documentOf(pin engine.Pin) bson.RawValue {

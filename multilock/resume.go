@@ -43,7 +43,7 @@ func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...d
 	return lease.Give(held, engine.Raise(notAcquired(err)))
 }
 
-func (l *Locker) resume(ctx context.Context, filter any, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
+func (l *Locker) resume(ctx context.Context, filter any, token string, opts []doclock.AcquireOption) (held *lease.Lease, err error) {
 	f, k, err := l.named(filter, token)
 	if err != nil {
 		return nil, err
@@ -57,48 +57,69 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
-	a := &asked{
-		locker:  l,
-		filter:  f,
-		lane:    waitqueue.Key(f.Pin),
-		request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
-		begun:   l.queues.Now(),
-		bounds:  l.engine.Attempt(l.engine.LeaseBy(k.Tag, cfg.Terms)),
-		silence: new(silence),
+	c := &call{
+		locker:   l,
+		filter:   f,
+		lane:     waitqueue.Key(f.Pin),
+		request:  engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
+		begun:    l.queues.Now(),
+		into:     targets(cfg),
+		bounds:   l.engine.Attempt(l.engine.LeaseBy(k.Tag, cfg.Terms)),
+		progress: new(progress),
 	}
-	a.observed = l.observed(ctx, a)
+	c.observed = l.observed(ctx, c)
 	l.ops.Enter()
 	defer l.ops.Leave()
-	defer func() { a.observed.emitEnd(ctx, held, err) }()
-	got, gone, err := run(ctx, a, nil, l.ops.Closing(), func() (got reply) {
-		if l.closing() {
-			return reply{err: l.closed}
-		}
-		got.err = a.settle(a.observed.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
-			got.Answer, err = l.engine.Resume(ctx, f, k, a.request) // a repeat finds the entry by the same id
-			return err
-		})
+	defer func() { c.observed.emitEnd(ctx, held, err) }()
+	type result struct {
+		engine.Answer
+		err error
+	}
+	got, gone := attempt.Run(ctx, &l.ops, func() (got result) {
+		got.Answer, got.err = c.resume(c.observed.counted(ctx), k)
 		return got
-	}, func(_ reply, done func()) { done() })
+	}, func(result) {})
 	switch {
-	case gone:
-		return nil, oneline.Join(err, l.engine.Unreachable())
-	case err != nil:
-		return nil, err
+	case gone != nil:
+		return nil, oneline.Join(gone, l.engine.Unreachable())
 	case got.err != nil:
 		return nil, got.err
 	case got.Outcome != engine.Granted:
 		return nil, l.unresumed(f, k, got.Answer)
 	}
-	resumed := l.leases.New(l.engine.Grant(got.Image, a.request), got.Sent, false)
-	l.queues.Resumed(a.lane, got.Image, a.begun)
-	// If the document can't be decoded, the entry is left to the users of the token
-	// again: a later release leaves no remainder for a lease that nobody got. If the
-	// detach fails, the entry stays as it is, and the token good.
-	if err := l.decode(got.Image, targets(cfg), func() { _, _ = resumed.Detach(ctx) }); err != nil {
+	resumed := l.leases.New(l.engine.Grant(got.Image, c.request), got.Sent)
+	l.queues.Resumed(c.lane, got.Image, c.begun)
+	// If the document can't be decoded, or the caller's own decoding panics, the entry is left
+	// to the users of the token again: a later release leaves no remainder for a lease that
+	// nobody got. If the detach fails, the entry stays as it is, and the token good.
+	decoded := false
+	defer func() {
+		if !decoded {
+			_, _ = resumed.Detach(ctx)
+		}
+	}()
+	if err := l.decode(got.Image, c.into); err != nil {
 		return nil, err
 	}
+	decoded = true
 	return resumed, nil
+}
+
+// resume sends the resume until it is answered. A repeat finds the entry by the same id.
+func (c *call) resume(ctx context.Context, k engine.Token) (got engine.Answer, err error) {
+	sent, done, err := c.locker.slots.take(ctx, c, c.locker.ops.Closing())
+	if err != nil {
+		return got, err
+	}
+	defer done()
+	defer sent()
+	if c.locker.closing() {
+		return got, c.locker.closed
+	}
+	return got, c.settle(ctx, "resume", attempt.Settle, func(ctx context.Context) (err error) {
+		got, err = c.locker.engine.Resume(ctx, c.filter, k, c.request)
+		return err
+	})
 }
 
 // unresumed is the error of a resume or a touch that has found no entry.

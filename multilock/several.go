@@ -64,7 +64,7 @@ func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 
 // acquireEach acquires one lease after the other, and keeps alive those that it
 // has. If it returns an error, it has released them.
-func acquireEach(ctx context.Context, ordered []*wanted) (held []*lease.Handle, err error) {
+func acquireEach(ctx context.Context, ordered []*wanted) (held []*lease.Lease, err error) {
 	kept, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	all := false
@@ -83,7 +83,7 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held []*lease.Handle, 
 			}
 			return held, err
 		}
-		held = append(held, got)
+		held = append(held, got.Base())
 		kept = got.KeepAlive(kept)
 		defer (&function{end: stop, atOnce: true}).begin(w.locker)() // the wait for the others
 	}
@@ -96,7 +96,7 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held []*lease.Handle, 
 
 // giveBack releases leases that no caller has got, each by its own acquire, and waits
 // for the answers unless ctx has ended.
-func giveBack(ctx context.Context, ordered []*wanted, held []*lease.Handle) {
+func giveBack(ctx context.Context, ordered []*wanted, held []*lease.Lease) {
 	answers := make(chan error, len(held))
 	for i, h := range held {
 		ordered[i].locker.cleanup.release(ctx, ordered[i].request, h, func(err error) { answers <- err })
@@ -112,7 +112,7 @@ func giveBack(ctx context.Context, ordered []*wanted, held []*lease.Handle) {
 
 // orLost is the error of the first lease that is lost, or whose Locker is closed, or else
 // err.
-func orLost(ordered []*wanted, held []*lease.Handle, err error) error {
+func orLost(ordered []*wanted, held []*lease.Lease, err error) error {
 	for i, l := range held {
 		if lost := l.Err(); lost != nil {
 			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", lost))
@@ -221,12 +221,12 @@ func (ls Leases) Release(ctx context.Context) error {
 
 // handles are the leases of Lockers, each once, and the others: fakes of a caller's, and
 // none for all that are nil.
-func (ls Leases) handles() (handles []*lease.Handle, others []doclock.Lease) {
+func (ls Leases) handles() (handles []*lease.Lease, others []doclock.Lease) {
 	if slices.Contains(ls, nil) {
 		others = append(others, none{})
 	}
 	for _, l := range ls {
-		h, own := l.(*lease.Handle)
+		h, own := l.(*lease.Lease)
 		switch {
 		case own && !slices.Contains(handles, h):
 			handles = append(handles, h)

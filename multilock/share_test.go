@@ -1,11 +1,9 @@
 package multilock_test
 
 import (
-	"bytes"
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Rule 21: holders of one process share an entry. internal/lease and internal/waitqueue
-// have the tests of their parts.
+// Rule 21: callers of one process use one lease.
 
 // sharing is a locker whose readers share their entries.
 func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
@@ -79,7 +76,7 @@ func (c *endsAt) Err() error {
 // Readers that arrive at the same time share one entry and cost two commands,
 // however they ask. They exclude others until the last one leaves.
 func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
-	virtual(t, func(p *place) { // a reader asks again 200 ms after the last image
+	virtual(t, func(p *place) {
 		coll, w := p.watched()
 		l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
 		const readers = 20
@@ -139,113 +136,8 @@ func TestRule21HoldersThatLeaveTogether(t *testing.T) {
 	p.wantEntries()
 }
 
-// No holder joins after an image has shown an entry that blocks the tag. A
-// holder checks for one 200 ms after the last image, or when a third of the lease
-// has passed.
-func TestRule21NoHolderJoinsPastAWaiter(t *testing.T) {
-	t.Parallel()
-	for name, passes := range map[string]time.Duration{"unchecked": 220 * time.Millisecond, "third": 180 * time.Millisecond} {
-		virtually(t, name, func(p *place) {
-			coll, w := p.watched()
-			var clocks turned
-			ttl := 10 * time.Second
-			if name == "third" {
-				ttl = 500 * time.Millisecond
-			}
-			l, theirs := p.sharing(coll, clocks.option(), short(ttl), doclock.ClockTolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
-			first := p.acquire(l, "read")
-			clocks.Pass(passes)
-			var second doclock.Lease
-			p.sends(w, 1, "acquire", func() (err error) { second, err = l.Acquire(p.bounded(), flowers, "read"); return err })
-			if r := first.Remaining(); second.ID() != first.ID() || r <= ttl-passes/2 {
-				p.Errorf("%v joined %v, of which %v remain", second.ID(), first.ID(), r)
-			}
-			p.enqueue(theirs, "write")
-			p.sends(w, 0, "acquire", func() (err error) { second, err = l.TryAcquire(p.bounded(), flowers, "read"); return err })
-			clocks.Pass(passes)
-			p.sends(w, 1, "acquire", func() (err error) { _, err = l.TryAcquire(p.bounded(), flowers, "read"); return err }, doclock.ErrConflict)
-		})
-	}
-}
-
-// The image of any answer counts: that of a waiter, and that of a refused try.
-func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
-	t.Parallel()
-	virtually(t, "a waiter of the process", func(p *place) {
-		l := p.sharing(p.coll)
-		first := p.acquire(l, "read")
-		next := acquire(p, p.Context(), l, "write")
-		p.waiting("write")
-		p.queued(l, 1)
-		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
-		p.release(first)
-		p.release(p.granted(next))
-	})
-	virtually(t, "another process's, by a try", func(p *place) {
-		l, theirs := p.sharing(p.coll), p.locker(p.coll, relations.WritePreferring())
-		p.acquire(l, "read")
-		p.enqueue(theirs, "write")
-		for _, opts := range [][]doclock.AcquireOption{{doclock.Into(&bson.M{})}, nil} { // the second sends nothing
-			p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read", opts...)), doclock.ErrConflict)
-		}
-	})
-}
-
-// A waiter whose check finds a waiting writer asks for an entry of its own from
-// then on. Further checks would keep the shared entry alive, without a pause.
-func TestRule21ACheckThatFindsAWaiterIsTheLast(t *testing.T) {
-	virtual(t, func(p *place) {
-		var clocks turned
-		coll, net := p.faulty()
-		l, theirs := p.sharing(coll, clocks.option()), p.locker(p.coll, relations.WritePreferring())
-		first, waiting := p.acquire(l, "read"), p.enqueue(theirs, "write")
-		var checks, commands atomic.Int32
-		net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
-			commands.Add(1)
-			if bytes.Contains(body, []byte("$elemMatch")) {
-				checks.Add(1)
-			}
-			return false
-		})
-		clocks.Pass(1100 * time.Millisecond)
-		second := acquire(p, p.bounded(), l, "read")
-		p.eventually("it has asked a few times", func() bool { return commands.Load() >= 5 })
-		if n := checks.Load(); n != 1 {
-			p.Errorf("it checked %d times", n)
-		}
-		p.release(first)
-		must(p, waiting.Cancel(p.bounded()))
-		p.release(p.granted(second))
-	})
-}
-
-// A grant that is older than the last image makes no entry joinable.
-func TestRule21NoHolderJoinsALateGrant(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
-		granted := net.Arm(faultnet.DelayReply, "findAndModify")
-		first := begin(p, func() (doclock.Lease, error) { return l.TryAcquire(p.bounded(), flowers, "read") })
-		wait(p, granted.Fired())
-		waiting := p.enqueue(theirs, "write")
-		second := acquire(p, p.bounded(), l, "read")
-		p.queued(l, 1)
-		must(p, granted.Let())
-		lease := p.got(first.wait())
-		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
-		select {
-		case <-second.done:
-			p.Error("a reader passed a writer that it had seen itself")
-		default:
-		}
-		p.release(lease)
-		must(p, waiting.Cancel(p.bounded()))
-		p.release(p.granted(second))
-	})
-}
-
-// Waiters behind the one that waits in the document join its entry when it is
-// granted, although others have arrived since: they have no places of their own.
+// Callers that wait together have one place in the document, and one entry when it is
+// granted, although others have arrived since.
 func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 	virtual(t, func(p *place) {
 		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), waitTTL(time.Minute))
@@ -255,7 +147,7 @@ func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 			all = append(all, acquire(p, p.bounded(), l, "read"))
 		}
 		p.waiting("read")
-		p.queued(l, len(all))
+		p.queued(l, 1) // for all
 		next := p.enqueue(theirs, "write")
 		p.release(holder)
 		var leases []doclock.Lease
@@ -273,58 +165,208 @@ func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 	})
 }
 
-// Several checks may be under way, each for a caller that wants the document. (The race
-// detector is what fails.)
-func TestChecksAtTheSameTime(t *testing.T) {
+// A caller joins for 200 ms from the grant's send, or for a third of the TTL. Later ones
+// acquire anew, by the document's rules: a waiting writer keeps them out.
+func TestRule21NobodyJoinsLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ ttl, joins, late time.Duration }{
+		"200 ms":             {10 * time.Second, 199 * time.Millisecond, 2 * time.Millisecond},
+		"a third of the TTL": {300 * time.Millisecond, 99 * time.Millisecond, 2 * time.Millisecond},
+	} {
+		virtually(t, name, func(p *place) {
+			coll, w := p.watched()
+			l, theirs := p.sharing(coll, short(c.ttl)), p.locker(p.coll, relations.WritePreferring())
+			first := p.acquire(l, "read")
+			w.Take()
+			p.enqueue(theirs, "write")
+			time.Sleep(c.joins)
+			var second doclock.Lease
+			p.sends(w, 0, "acquire", func() (err error) { second, err = l.Acquire(p.bounded(), flowers, "read"); return err })
+			if second.ID() != first.ID() || second.Remaining() > c.ttl-c.joins {
+				p.Errorf("%v joined %v, of which %v remain", second.ID(), first.ID(), second.Remaining())
+			}
+			time.Sleep(c.late)
+			p.sends(w, 1, "acquire", func() (err error) { _, err = l.TryAcquire(p.bounded(), flowers, "read"); return err }, doclock.ErrConflict)
+		})
+	}
+}
+
+// The time counts from the send: nobody joins a grant whose answer has taken longer.
+func TestRule21NobodyJoinsALateGrant(t *testing.T) {
 	virtual(t, func(p *place) {
-		var clocks turned
-		l := p.sharing(p.coll, clocks.option())
-		first := p.acquire(l, "read")
-		clocks.Pass(1100 * time.Millisecond)
-		var all []*pending[doclock.Lease]
-		for range 8 {
-			all = append(all, begin(p, func() (doclock.Lease, error) {
-				return l.TryAcquire(p.bounded(), flowers, "read", doclock.Into(&bson.M{}))
-			}))
+		coll, net := p.faulty()
+		l := p.sharing(coll)
+		granted := net.Arm(faultnet.DelayReply, "findAndModify")
+		first := acquire(p, p.bounded(), l, "read")
+		wait(p, granted.Fired())
+		time.Sleep(250 * time.Millisecond)
+		must(p, granted.Let())
+		lease := p.granted(first)
+		if own := p.try(l, "read"); own.ID() == lease.ID() {
+			p.Error("it was joined")
 		}
-		for _, one := range all {
-			p.release(p.granted(one))
+	})
+}
+
+// Nobody joins a lease whose grant shows an entry that the tag respects: those who came
+// before it would wait for ever longer.
+func TestRule21NobodyJoinsBeforeAWaiter(t *testing.T) {
+	virtual(t, func(p *place) {
+		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair())
+		holder := p.acquire(theirs, "write")
+		first := acquire(p, p.bounded(), l, "read")
+		p.waiting("read")
+		p.enqueue(theirs, "write")
+		p.release(holder)
+		p.granted(first)
+		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
+	})
+}
+
+// Readers that overlap for ever let a writer of another process in.
+func TestRule21OverlappingReadersLetAWriterIn(t *testing.T) {
+	virtual(t, func(p *place) {
+		l, theirs := p.sharing(p.coll), p.locker(p.coll, relations.WritePreferring())
+		ctx, cancel := context.WithCancel(p.Context())
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+				for ctx.Err() == nil {
+					_ = l.Do(ctx, flowers, "read", func(context.Context, doclock.Lease) error { time.Sleep(40 * time.Millisecond); return nil })
+				}
+			})
 		}
-		p.release(first)
+		time.Sleep(time.Second)
+		for range 3 {
+			begun := time.Now()
+			p.release(p.acquire(theirs, "write"))
+			if took := time.Since(begun); took > 500*time.Millisecond {
+				p.Errorf("the writer waited for %v", took)
+			}
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// Callers that ask for something of their own have entries of their own.
+func TestRule21WhoSharesNothing(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll)
+		shared := p.acquire(l, "read")
+		var doc bson.M
+		all := []doclock.Lease{
+			shared,
+			p.acquire(l, "read", doclock.Into(&doc)),
+			p.acquire(l, "read", doclock.TTL(time.Minute)),
+			p.acquire(l, "read", doclock.Owner("ann")),
+			p.got(l.Acquire(p.bounded(), bson.M{"_id": 1, "name": "flowers"}, "read")),
+			p.got(l.Acquire(p.bounded(), byName, "read")),
+			p.got(p.enqueue(l, "read").Confirm(p.bounded())),
+		}
+		several, err := multilock.AcquireAll(p.bounded(), l.Want(flowers, "read"))
+		must(p, err)
+		p.wantEntries(append(all, several...)...)
+		for name, end := range map[string]func() error{
+			"Delete":    func() error { return shared.Delete(p.bounded()) },
+			"Detach":    func() error { return errOf(shared.Detach(p.bounded())) },
+			"Downgrade": func() error { return errOf(shared.Downgrade(p.bounded(), "read")) },
+		} {
+			fault{doclock.ErrInvalidArgument, []string{name, "ShareInProcess"}}.check(p, name, end())
+		}
+		ok(p, shared.Err())
+	})
+}
+
+// After the end of the validity the first to leave releases for all, and the others have lost
+// the lock: somebody may have been let in.
+func TestRule21TheFirstToLeaveAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, beside := range map[string]bool{"nobody was let in": false, "another was": true} {
+		virtually(t, name, func(p *place) {
+			coll, w := p.watched()
+			l := p.sharing(coll, doclock.TTL(2*time.Second))
+			first, second := p.acquire(l, "read"), p.acquire(l, "read")
+			<-first.Done()
+			time.Sleep(10 * time.Second)
+			if beside {
+				p.try(p.locker(p.coll, relations.WritePreferring()), "write")
+			}
+			w.Take()
+			if beside {
+				p.want(first.Release(p.bounded()), doclock.ErrLost)
+			} else {
+				p.release(first)
+			}
+			w.Take()
+			p.want(second.Update(p.bounded(), bson.M{"$set": bson.M{"total": 1}}), doclock.ErrLost)
+			p.want(second.Release(p.bounded()), doclock.ErrLost)
+			p.want(second.Release(p.bounded()), doclock.ErrLost)
+			if sent := w.Take(); len(sent) > 0 {
+				p.Errorf("the second sent %v", sent)
+			}
+		})
+	}
+}
+
+// UpdateAndRelease beside others is an update, whose verdict stays whatever becomes of the
+// lease; of the only user it is one command.
+func TestRule21UpdateAndRelease(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		l := p.sharing(coll, doclock.TTL(2*time.Second))
+		first, second := p.acquire(l, "read"), p.acquire(l, "read")
+		w.Take()
+		add := bson.M{"$inc": bson.M{"total": 1}}
+		p.sends(w, 1, "beside another", func() error { return first.UpdateAndRelease(p.bounded(), add) })
+		p.want(first.Err(), doclock.ErrReleased)
+		p.want(first.UpdateAndRelease(p.bounded(), add), doclock.ErrReleased)
+		p.wantEntries(second)
+		p.want(second.UpdateAndRelease(p.bounded(), bson.M{"total": 1}), doclock.ErrInvalidArgument)
+		p.sends(w, 1, "alone", func() error { return second.UpdateAndRelease(p.bounded(), add) })
+		p.sends(w, 0, "then", func() error { return second.Release(p.bounded()) })
+		if n := p.total(); n != 3 {
+			p.Errorf("the total is %d", n)
+		}
 		p.wantEntries()
 	})
 }
 
-// A caller that wants the document sends a command, and joins. A caller whose
-// filter has more than an _id, or that takes a ticket, gets an entry of its own.
-func TestHoldersWithAnEntryOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.sharing(coll)
-	first := p.acquire(l, "read")
-	p.Change(bson.M{"$set": bson.M{"total": 7}})
-	for name, acquire := range map[string]func(*multilock.Locker, string, ...doclock.AcquireOption) doclock.Lease{"Acquire": p.acquire, "TryAcquire": p.try} {
-		var doc struct{ Total int }
-		p.sends(w, 1, name, func() error {
-			if second := acquire(l, "read", doclock.Into(&doc)); second.ID() != first.ID() {
-				t.Errorf("%s has made an entry of its own", name)
-			}
-			return nil
-		})
-		if doc.Total != 7 {
-			t.Errorf("the document has %d, want 7", doc.Total)
-		}
-	}
-	var wrong struct{ Name int }
-	p.sends(w, 1, "acquire", func() error {
-		if _, err := l.Acquire(p.bounded(), flowers, "read", doclock.Into(&wrong)); err == nil {
-			t.Error("a text was decoded into a number")
-		}
-		return nil
+// A context of KeepAlive ends with its own user, and the others' go on; all end with a loss.
+func TestRule21ContextsOfUsers(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll)
+		first, second := p.acquire(l, "read"), p.acquire(l, "read")
+		one, two := first.KeepAlive(p.Context()), second.KeepAlive(p.Context())
+		time.Sleep(time.Minute)
+		p.release(first)
+		<-one.Done()
+		<-first.Done()
+		p.want(context.Cause(one), doclock.ErrReleased)
+		time.Sleep(time.Minute)
+		ok(p, context.Cause(two))
+		p.erase("read")
+		<-two.Done()
+		p.want(context.Cause(two), doclock.ErrLost)
+		p.want(second.Release(p.bounded()), doclock.ErrLost)
 	})
-	open := p.got(l.Acquire(p.bounded(), bson.M{"_id": 1, "name": "flowers"}, "read"))
-	named := p.got(l.Acquire(p.bounded(), byName, "read"))
-	ticketed := p.got(p.enqueue(l, "read").Confirm(p.bounded()))
-	p.wantEntries(first, open, named, ticketed)
+}
+
+// An update that was applied stays applied, whatever the end of the lease finds: it came
+// before that.
+func TestRule21AnAppliedUpdateStays(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.sharing(coll, doclock.TTL(2*time.Second))
+		first, second := p.acquire(l, "read"), p.acquire(l, "read")
+		answer := net.Arm(faultnet.DelayReply, "findAndModify")
+		written := begin(p, func() (any, error) { return nil, first.UpdateAndRelease(p.Context(), plusOne) })
+		wait(p, answer.Fired())
+		time.Sleep(10 * time.Second) // the lease is over
+		p.try(p.locker(p.coll, relations.WritePreferring()), "write")
+		must(p, answer.Let())
+		ok(p, errOf(written.wait()))
+		p.want(second.Release(p.bounded()), doclock.ErrLost)
+	})
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
-	"github.com/doclock/doclock/internal/waitqueue"
 )
 
 // succession is the Locker as its leases see it: who comes after them.
@@ -22,9 +21,7 @@ func (l succession) Ended(e lease.Ending) {
 		l.queues.Released(e.Grant)
 		l.idle.released()
 	case lease.HandedOver:
-		if w := l.queues.HandedOver(e.Grant.ID, e.Answer); w != nil {
-			w.Late(w, waitqueue.Step{Kind: waitqueue.Answer, Answer: e.Answer})
-		}
+		l.queues.HandedOver(e.Grant.ID, e.Answer)
 	case lease.Detached:
 		l.queues.Detached(e.Grant)
 	}
@@ -48,10 +45,3 @@ func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error
 
 // Lost implements [lease.Succession].
 func (l succession) Lost(loss lease.Loss) error { return l.lost(loss) }
-
-// leave removes a waiter from its queue, and releases what it has got and not taken.
-func (l *Locker) leave(w *waitqueue.Waiter) {
-	if late := l.queues.Leave(w); late.Kind != 0 {
-		w.Late(w, late)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,74 +23,67 @@ import (
 // is less, after each confirm. A ticket that was not confirmed in time is lost, and
 // doesn't join the queue again. A Ticket is safe for concurrent use.
 type Ticket struct {
-	entry    *entry
-	commands chan struct{} // one command at a time; what it found is written before it ends
-	waits    chan struct{} // one Wait at a time is in the wait queue
+	arrival               // of whoever has the turn
+	grant   engine.Grant  // of the arrival; it never changes
+	turn    chan struct{} // one command at a time; what it found is written before it ends
+	waits   chan struct{} // one Wait at a time is in the wait queue
 
-	mu       sync.Mutex
-	lease    *lease.Handle // set once granted
-	seen     engine.Answer // the last one with an image
-	answered time.Duration // when it came
-	answers  int           // how many came
-	handed   chan struct{} // made by the caller who decodes the document, and closed when he has the lease
-	over     error         // why there will be none
-	refusal  error         // the last conflict
-	retryAt  time.Time
+	mu      sync.Mutex
+	got     granted       // the last answer's image; with the lease once granted
+	came    time.Duration // when that answer came
+	handed  chan struct{} // made by the caller who decodes the document, and closed when he has the lease
+	over    error         // why there will be none
+	retryAt time.Time
 }
 
-// enqueue sends one acquire. If the ticket is granted, the caller has the lease.
-func (a *asked) enqueue(ctx context.Context) (t *Ticket, err error) {
-	if err := a.nested(); err != nil {
+// enqueue sends one acquire, in the goroutine that owns it until the caller has the ticket.
+func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
+	if err := c.nested(); err != nil {
 		return nil, err
 	}
-	s, got := newAttempts(a, nil).send(ctx, false)
-	if s.err == nil {
-		a.observed.sees(got.Image)
-		s.entry, s.err = s.arrived(got)
-	}
-	if s.err == nil {
-		t, s.err = newTicket(s.entry, got)
-	}
-	if s.err != nil {
-		s.cleanUp(nil)
-		return nil, s.err
-	}
-	return t, nil
-}
-
-// newTicket makes the ticket of an entry.
-func newTicket(e *entry, got engine.Answer) (*Ticket, error) {
-	if e.filter.Pin == nil { // the ticket is for the document that the filter has found
-		e.asked = e.of(e.filter.At(e.grant.Pin))
-	}
-	t := &Ticket{entry: e, commands: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
-	if refused := t.judge(got); isNested(refused) {
-		e.withdraw(nil, func(error) {})
-		return nil, refused
-	} else if refused != nil {
-		e.observed.emitWaiting(refused)
-		return t, nil
-	}
-	if _, err := t.handOver(context.Background()); err != nil {
+	t := &Ticket{arrival: c.arrival(), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
+	err, gone := attempt.Run(ctx, &c.locker.ops, func() error {
+		got, err := t.ask(ctx, false)
+		if got.lease == nil && t.place == nil || isNested(err) || ctx.Err() != nil {
+			_, err = t.end(ctx, got, err)
+			return cmp.Or(err, attempt.Ended(ctx))
+		}
+		t.grant = c.locker.engine.Grant(got.image, c.by(t.id))
+		if t.filter.Pin == nil { // the ticket is for the document that the filter has found
+			t.call = c.of(c.filter.At(t.grant.Pin))
+		}
+		if err = t.note(got, err); err != nil {
+			t.observed.emitWaiting(err)
+		}
+		return nil
+	}, func(err error) {
+		if err == nil {
+			_, _ = t.end(ctx, t.got, nil)
+		}
+	})
+	if err := cmp.Or(gone, err); err != nil {
 		return nil, err
 	}
-	return t, nil
+	if t.Granted() {
+		_, err = t.handOver(context.Background())
+	}
+	return t, err
 }
 
 // ID is the entry's id, and the lease's.
-func (t *Ticket) ID() uuid.UUID { return t.entry.grant.ID }
+func (t *Ticket) ID() uuid.UUID { return t.id }
 
 // Tag is the tag that was asked for.
-func (t *Ticket) Tag() string { return t.entry.grant.Tag }
+func (t *Ticket) Tag() string { return t.request.Tag }
 
 // DocumentID is the _id of the document.
-func (t *Ticket) DocumentID() bson.RawValue { return t.entry.grant.Pin.ID() }
+func (t *Ticket) DocumentID() bson.RawValue { return t.grant.Pin.ID() }
 
 // Granted reports whether Confirm returns a lease without asking the server.
 func (t *Ticket) Granted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lease != nil
+	return t.got.lease != nil
 }
 
 // RetryAt is when to confirm next: in time to keep the place, and no later than the
@@ -110,75 +104,81 @@ func (t *Ticket) RetryAt() time.Time {
 // If ctx ends during the command, Confirm returns at once with ctx's error. The
 // ticket stays, and that command may grant it. Every error is a
 // [doclock.ErrNotAcquired].
-func (t *Ticket) Confirm(ctx context.Context) (doclock.Lease, error) {
+func (t *Ticket) Confirm(ctx context.Context) (doclock.Lease, error) { return t.run(ctx, t.confirm) }
+
+// Wait waits until the lock is granted or ctx ends, and confirms meanwhile. A
+// release by the same Locker wakes it. If ctx ends, the entry stays: call Wait again
+// in time (see Ticket), or cancel it. The error is ctx's, joined with the last
+// conflict, or one of Confirm's. A Wait that would wait for a lease of ctx is refused, as
+// an acquire is; the entry stays. Every error is a [doclock.ErrNotAcquired].
+func (t *Ticket) Wait(ctx context.Context) (doclock.Lease, error) { return t.run(ctx, t.wait) }
+
+// run runs one of both to its end, and hands over what is granted.
+func (t *Ticket) run(ctx context.Context, op func(context.Context) error) (doclock.Lease, error) {
 	if engine.InTransaction(ctx) {
 		return nil, notAcquired(errInTransaction)
 	}
-	held, _, err := t.confirm(ctx, nil)
-	return lease.Give(held, engine.Raise(t.entry.failed(ctx, err, nil)))
+	held, err := (*lease.Lease)(nil), attempt.Ended(ctx)
+	if ctx.Err() == nil {
+		counted := t.observed.counted(ctx)
+		refused, gone := attempt.Run(ctx, &t.locker.ops, func() error { return op(counted) }, func(error) {})
+		if err = cmp.Or(gone, refused); err == nil {
+			held, err = t.handOver(ctx)
+		}
+	}
+	return lease.Give(held, engine.Raise(t.failed(ctx, err)))
 }
 
-// confirm is Confirm, of a ticket that waits in the wait queue or doesn't (nil). It says
-// whether the caller has left before the command is answered.
-func (t *Ticket) confirm(ctx context.Context, w *waitqueue.Waiter) (_ *lease.Handle, gone bool, _ error) {
-	if ctx.Err() != nil {
-		return nil, false, attempt.Ended(ctx)
-	}
-	ctx = t.entry.observed.counted(ctx)
+func (t *Ticket) confirm(ctx context.Context) error {
 	select {
-	case t.commands <- struct{}{}:
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+		return t.step(ctx, nil)
 	case <-ctx.Done():
-		return nil, false, attempt.Ended(ctx)
+		return attempt.Ended(ctx)
 	}
-	if t.decided() {
-		<-t.commands
-		held, err := t.handOver(ctx)
-		return held, false, err
-	}
-	refused, gone, err := run(ctx, t.entry.asked, w, nil, func() error {
-		defer func() { <-t.commands }()
-		return t.read(t.entry.confirm(ctx))
-	}, func(_ error, done func()) { done() })
-	if err != nil && !gone { // nothing was sent
-		<-t.commands
-	}
-	if err := cmp.Or(err, refused); err != nil {
-		return nil, gone, err
-	}
-	held, err := t.handOver(ctx)
-	return held, false, err
 }
 
-func (t *Ticket) read(got reply) error {
-	if got.err != nil {
-		return got.err
+// step reads a handoff's answer, or asks the server, unless the ticket is decided: nil means
+// that handOver tells how. A handoff of unknown outcome was for the ticket's own entry, so a
+// confirm finds the outcome. The caller has the turn.
+func (t *Ticket) step(ctx context.Context, handed *engine.Answer) error {
+	t.mu.Lock()
+	decided := t.got.lease != nil || t.over != nil
+	t.mu.Unlock()
+	switch {
+	case decided:
+		return nil
+	case handed != nil && handed.Image != nil:
+		return t.note(t.judge(*handed))
 	}
-	return t.judge(got.Answer)
+	got, err := t.ask(ctx, false)
+	if t.slot != nil { // the entry stays, though the caller has left
+		t.slot()
+		t.slot = nil
+	}
+	return t.note(got, err)
 }
 
-// judge applies an answer, while no other command is under way: nil means granted.
-func (t *Ticket) judge(got engine.Answer) error {
+// note notes an answer: nil means granted.
+func (t *Ticket) note(got granted, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lease != nil || t.over != nil { // decided meanwhile
-		return t.over
+	if got.image != nil {
+		t.got, t.came = got, t.locker.queues.Now()
 	}
-	if got.Image != nil {
-		t.seen, t.answered = got, t.entry.locker.queues.Now()
-		t.answers++
-	}
-	held, err := t.entry.judge(got)
 	switch {
-	case held != nil:
-		t.lease = held
+	case got.lease != nil:
 		return nil
 	case errors.Is(err, doclock.ErrLost):
 		t.over = err
-		t.emitEnd(nil, err)
+		t.observed.emitEnd(context.Background(), nil, err)
+		return err
+	case got.image == nil: // no answer
 		return err
 	}
 	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't decided anew, and may find no entry in the way
-		t.refusal = err
+		t.progress.refused(err)
 	}
 	t.retryAt = time.Now().Add(t.pause(err))
 	return err
@@ -186,7 +186,7 @@ func (t *Ticket) judge(got engine.Answer) error {
 
 // pause is how long to wait after a conflict.
 func (t *Ticket) pause(conflict error) time.Duration {
-	waited := t.entry.locker.queues.Now() - t.entry.begun
+	waited := t.locker.queues.Now() - t.begun
 	var free time.Duration
 	ahead := 0
 	var c *doclock.ConflictError
@@ -198,67 +198,95 @@ func (t *Ticket) pause(conflict error) time.Duration {
 			}
 		}
 	}
-	return min(waitqueue.Pause(t.entry.locker.engine.Poll(), waited, waited, free, ahead), t.entry.keeps())
+	return min(waitqueue.Pause(t.locker.engine.Poll(), waited, waited, free, ahead), t.keeps())
 }
 
-// conflict is the last one that the ticket met.
-func (t *Ticket) conflict() error {
+// wait waits in the document's wait queue, as an Acquire with a waiting entry.
+func (t *Ticket) wait(ctx context.Context) error {
+	select {
+	case t.waits <- struct{}{}:
+		defer func() { <-t.waits }()
+	case <-ctx.Done():
+		return attempt.Ended(ctx)
+	}
+	queues, inside := t.locker.queues, *t.call
+	inside.holding = slices.Concat(inside.holding, lease.HeldBy(ctx))
+	t.turn <- struct{}{}
+	place := t.queued()
+	<-t.turn
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.refusal
-}
-
-// decided says that the ticket need not ask the server again.
-func (t *Ticket) decided() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.lease != nil || t.over != nil
+	known := waitqueue.Known{Place: place, Image: t.got.image, Sent: t.got.sent, Answered: t.came}
+	over := t.got.lease != nil || t.over != nil
+	t.mu.Unlock()
+	if over {
+		return nil
+	}
+	w := queues.Enter(waitqueue.Key(t.grant.Pin), inside.waiter(t.id), known)
+	defer queues.Leave(w)
+	for {
+		handed, err := queues.Await(ctx, w)
+		if err != nil {
+			return err
+		}
+		t.turn <- struct{}{}
+		err = t.step(ctx, handed)
+		place = t.queued()
+		<-t.turn
+		t.mu.Lock()
+		got := t.got
+		t.mu.Unlock()
+		queues.Settle(w, waitqueue.Result{ID: t.id, Held: got.lease != nil, Place: place, Image: got.image, Document: t.where(got.image)})
+		if !errors.Is(err, doclock.ErrConflict) {
+			if t.outage(err) {
+				queues.Fail(w, err)
+			}
+			return err
+		}
+		own, _ := got.image.Lock.Find(t.Tag(), t.id)
+		if refused := inside.conflict(got.image, &own); isNested(refused) {
+			return refused
+		}
+	}
 }
 
 // handOver returns the lease to the caller, if there is one. The first caller decodes the
-// document, under no mutex and without commands: his own code may ask the ticket, wait,
+// document, under no mutex and without the turn: his own code may ask the ticket, wait,
 // or panic. The others wait for him. After a panic the ticket is over.
-func (t *Ticket) handOver(ctx context.Context) (held *lease.Handle, err error) {
+func (t *Ticket) handOver(ctx context.Context) (held *lease.Lease, err error) {
 	t.mu.Lock()
-	held, err = t.lease, t.over
-	image, handed := t.seen.Image, t.handed
-	if held != nil && handed == nil {
+	got, over, handed := t.got, t.over, t.handed
+	if got.lease != nil && handed == nil {
 		t.handed = make(chan struct{})
 	}
 	t.mu.Unlock()
 	switch {
-	case held == nil:
-		return nil, err
+	case got.lease == nil:
+		return nil, over
 	case handed == nil:
-		return t.decode(image, held)
+		return t.decode(got)
 	}
 	select {
 	case <-handed:
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return t.lease, t.over
+		return t.got.lease, t.over
 	case <-ctx.Done():
 		return nil, attempt.Ended(ctx)
 	}
 }
 
-func (t *Ticket) decode(image *engine.Image, granted *lease.Handle) (held *lease.Handle, err error) {
-	t.entry.locker.ops.Enter()
-	defer t.entry.locker.ops.Leave()
+func (t *Ticket) decode(got granted) (held *lease.Lease, err error) {
+	t.locker.ops.Enter()
+	defer t.locker.ops.Leave()
 	err = errPanicked // unless the caller's code returns
 	defer func() {
 		t.mu.Lock()
-		t.lease, t.over = held, err
+		t.got.lease, t.over = held, err
 		t.mu.Unlock()
-		t.emitEnd(held, err)
+		t.observed.emitEnd(context.Background(), held, err)
 		close(t.handed)
 	}()
-	return t.entry.deliver(image, granted, nil)
-}
-
-// emitEnd emits how the ticket has ended.
-func (t *Ticket) emitEnd(held *lease.Handle, err error) {
-	t.entry.observed.emitEnd(context.Background(), held, err)
+	return t.deliver(got)
 }
 
 // Cancel leaves the document's queue: it removes the ticket's entry. It does nothing
@@ -268,48 +296,33 @@ func (t *Ticket) emitEnd(held *lease.Handle, err error) {
 // error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer it returns the
 // driver's error. The removal then goes on in the background.
 func (t *Ticket) Cancel(ctx context.Context) error {
-	answer := make(chan error, 1)
-	t.cancel(func(err error) { answer <- err })
-	select {
-	case err := <-answer:
-		t.entry.observed.emitUnknown(err)
-		return engine.Raise(err)
-	case <-ctx.Done():
-		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
-		t.entry.observed.emitUnknown(err)
-		return err
+	err, gone := attempt.Run(ctx, &t.locker.ops, t.cancel, func(error) {})
+	if gone != nil {
+		err = oneline.Join(gone, doclock.ErrOutcomeUnknown)
 	}
+	t.observed.emitUnknown(err)
+	return engine.Raise(err)
 }
 
-// cancel removes the entry once no command is under way, and then calls answer.
-func (t *Ticket) cancel(answer func(error)) {
-	select {
-	case t.commands <- struct{}{}:
-		t.withdraw(answer)
-	default:
-		t.entry.locker.ops.Go(func() {
-			t.commands <- struct{}{}
-			t.withdraw(answer)
-		})
-	}
-}
-
-// withdraw is cancel while no command is under way.
-func (t *Ticket) withdraw(answer func(error)) {
-	done := func(err error) {
-		<-t.commands
-		answer(err)
-	}
+// cancel removes the entry once no command is under way.
+func (t *Ticket) cancel() error {
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
 	t.mu.Lock()
-	held, nothing := t.lease, t.handed != nil || t.over != nil
+	held, nothing := t.got.lease, t.handed != nil || t.over != nil
 	if !nothing {
-		t.over, t.lease = doclock.ErrReleased, nil
-		t.emitEnd(nil, t.over)
+		t.over, t.got.lease = doclock.ErrReleased, nil
+		t.observed.emitEnd(context.Background(), nil, t.over)
 	}
 	t.mu.Unlock()
 	if nothing {
-		done(nil)
-		return
+		return nil
 	}
-	t.entry.withdraw(held, done) // held was granted to a caller who had given up
+	answer := make(chan error, 1)
+	if held != nil { // granted to a caller who had given up
+		t.locker.cleanup.release(context.Background(), t.request, held, func(err error) { answer <- err })
+	} else {
+		t.discard(func(err error) { answer <- err })
+	}
+	return <-answer
 }

@@ -68,7 +68,7 @@ func (e *WantError) Unwrap() error { return e.err }
 
 // wanted is a want whose arguments were checked.
 type wanted struct {
-	*asked
+	*call
 	config  engine.AcquireConfig // its options, without the target of Into
 	indexes []int                // of the equal wants that it stands for
 }
@@ -83,11 +83,12 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	if err != nil {
 		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: lease.Only(doclock.ErrNotAcquired, notAcquired(err))}
 	}
-	checked.asked = a
+	checked.call = a
 	if a.filter.Pin == nil {
 		return nil, checked.fault(fmt.Errorf("%w: its filter must demand an equal _id at its top level, "+
 			"and in a sharded collection equal fields of the shard key: several documents are locked in the order of their _id", doclock.ErrInvalidArgument))
 	}
+	a.alone = true
 	checked.config, _ = acquireConfig(w.opts) // which begin has checked
 	checked.config.Into = nil
 	return checked, nil
@@ -104,7 +105,7 @@ func (w Want) document() (id bson.RawValue) {
 // fault is the error of this want.
 func (w *wanted) fault(err error) error {
 	e := &WantError{Index: w.indexes[0], err: lease.Only(doclock.ErrNotAcquired, notAcquired(err))}
-	if w.asked != nil {
+	if w.call != nil {
 		e.Collection, e.Tag = w.locker.engine.Namespace(), w.request.Tag
 		e.DocumentID = documentOf(w.filter.Pin)
 	}

@@ -16,42 +16,29 @@ import (
 // What a grant allocates beside its command, and what comes after it.
 func TestAllocations(t *testing.T) {
 	r := newRig(t, unconnected(t))
-	exclusive, shared := r.grant(1, "write"), r.grant(2, "read")
-	r.New(shared, r.engine.Clocks(), true)
-	defer r.find(shared.ID).giveUp()
+	exclusive := r.grant(1, "write")
 	for name, c := range map[string]struct {
 		most float64
 		do   func()
 	}{
-		"a grant": {3, func() {
-			r.New(exclusive, r.engine.Clocks(), false).hold.giveUp()
+		"a grant": {5, func() {
+			r.New(exclusive, r.engine.Clocks()).giveUp()
 		}},
-		"a grant and a release": {6, func() { // 5 if the compiler optimizes
-			h := r.New(exclusive, r.engine.Clocks(), false)
+		"a grant and a release": {9, func() { // 7 if the compiler optimizes
+			h := r.New(exclusive, r.engine.Clocks())
 			v, _ := h.claim()
-			h.writing.lock()
-			_, _ = h.hold.depart(h)
-			h.hold.renewing.lock()
-			h.hold.writing.lock()
-			to := h.hold.handoff()
-			h.hold.giveUp()
-			h.settleAll(context.Background(), v, nil)
+			_ = h.giveWay(context.Background(), v)
+			to := h.handoff()
+			h.giveUp()
+			h.conclude(context.Background(), v, nil)
 			to.close(nil)
-			h.hold.writing.unlock()
-			h.hold.renewing.unlock()
-			h.writing.unlock()
 			_ = h.Release(context.Background())
 		}},
-		"a part of a shared entry": {3, func() {
-			h := r.Join(shared.ID)
-			v, _ := h.claim()
-			h.leave(context.Background(), v)
-		}},
 		"a lease that is kept alive": {24, func() { // 18 or 19, by when its goroutines end
-			h := r.New(exclusive, r.engine.Clocks(), false)
+			h := r.New(exclusive, r.engine.Clocks())
 			ctx, cancel := context.WithCancel(context.Background())
 			h.KeepAlive(ctx)
-			h.hold.giveUp()
+			h.giveUp()
 			cancel()
 		}},
 	} {
@@ -76,12 +63,12 @@ func TestTenThousandLeases(t *testing.T) {
 	defer cancel()
 
 	goroutines, before := runtime.NumGoroutine(), heap()
-	all := make([]*Handle, n)
+	all := make([]*Lease, n)
 	for i := range all {
 		entry := engine.Entry{Tag: "write", ID: uuid.New(), Fence: int64(i) + 1}
 		id := bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(i))}
 		img := &engine.Image{ID: id, Lock: engine.Lock{Entries: []engine.Entry{entry}}}
-		all[i] = r.New(e.Grant(img, engine.Request{Tag: "write", ID: entry.ID}), e.Clocks(), false)
+		all[i] = r.New(e.Grant(img, engine.Request{Tag: "write", ID: entry.ID}), e.Clocks())
 		all[i].KeepAlive(ctx)
 	}
 	each := (heap() - before) / n
@@ -93,7 +80,7 @@ func TestTenThousandLeases(t *testing.T) {
 		t.Errorf("%d leases are kept by %d goroutines", n, more)
 	}
 	for _, h := range all {
-		h.hold.giveUp()
+		h.giveUp()
 	}
 }
 

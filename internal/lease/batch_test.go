@@ -99,9 +99,9 @@ func TestRule20AnchoredAtTheSend(t *testing.T) {
 func TestRule20WhatStandsIsNotExtended(t *testing.T) {
 	for _, own := range []time.Duration{ttl, 10 * ttl} {
 		virtual(t, func(r *rig) {
-			var leases []*Handle
+			var leases []*Lease
 			for i := range 3 {
-				leases = append(leases, r.New(r.grantBy(1+i, "write", engine.Terms{TTL: own}), r.engine.Clocks(), false))
+				leases = append(leases, r.New(r.grantBy(1+i, "write", engine.Terms{TTL: own}), r.engine.Clocks()))
 			}
 			r.server.fault = func(_ context.Context, c call) error {
 				if c.name != "read" {
@@ -159,7 +159,7 @@ func TestRule20WhatStandsEndsByEitherClock(t *testing.T) {
 				r.keep(leases...)
 				time.Sleep(ttl/2 - aLittle)
 				for _, h := range leases {
-					if left := h.hold.left(); left < time.Until(extended.Add(ttl-10*time.Millisecond)) {
+					if left := h.left(); left < time.Until(extended.Add(ttl-10*time.Millisecond)) {
 						r.Errorf("%v left", left)
 					}
 				}

@@ -11,29 +11,60 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 )
 
-// This file has what every command of a holder begins with: what is refused at
-// once, the wait for its gates, and the caller who may give up.
+// This file has what every command begins with: what is refused at once, the wait for
+// its gates, and the caller who may give up.
 
-// ready refuses what can be refused before anything is sent.
-func (h *Handle) ready(ctx context.Context) error {
-	switch {
-	case engine.InTransaction(ctx):
-		return h.hold.inTransaction()
-	case !h.isIn():
-		return h.hold.released()
-	default:
+// gate is a mutex of commands, in the order of arrival. A caller can give up waiting for
+// it, and a goroutine can unlock what another has locked.
+type gate chan struct{}
+
+// lock waits for the gate, or for the end of ctx.
+func (g gate) lock(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return attempt.Ended(ctx)
+	}
+	select {
+	case g <- struct{}{}:
 		return nil
+	case <-ctx.Done():
+		return attempt.Ended(ctx)
 	}
 }
 
-// lockGate waits for a command's gate. If ctx ends first, the reason may be that
-// the command before can't be sent.
-func (s *Hold) lockGate(ctx context.Context, g *gate) error {
-	if g.lockContext(ctx) == nil {
+func (g gate) tryLock() bool {
+	select {
+	case g <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g gate) isLocked() bool { return len(g) > 0 }
+
+func (g gate) unlock() { <-g }
+
+// ready refuses what can be refused before anything is sent.
+func (l *Lease) ready(ctx context.Context) error {
+	if engine.InTransaction(ctx) {
+		return l.inTransaction()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isOpen() {
+		return l.released()
+	}
+	return nil
+}
+
+// lock waits for a command's gate. If ctx ends first, the reason may be that the command
+// before can't be sent.
+func (l *Lease) lock(ctx context.Context, g gate) error {
+	if g.lock(ctx) == nil {
 		return nil
 	}
-	err := s.notSent(ctx)
-	if lost := s.err(); errors.Is(lost, doclock.ErrLost) {
+	err := error(&notExecuted{l.notSent(ctx), true})
+	if lost := l.err(); errors.Is(lost, doclock.ErrLost) {
 		err = oneline.Join(err, lost)
 	}
 	return err
@@ -41,12 +72,8 @@ func (s *Hold) lockGate(ctx context.Context, g *gate) error {
 
 // run runs op to its end, and returns at once if the caller gives up first. If
 // nothing was sent by then, nothing will be, and the error says so ([revoked]).
-func (h *Handle) run(ctx context.Context, op func(context.Context) error) error {
-	return h.runSending(ctx, h.hold.sending(nil), op)
-}
-
-func (h *Handle) runSending(ctx context.Context, sending *engine.Sending, op func(context.Context) error) error {
-	err, gaveUp := runFor(ctx, h, sending, op, func(error) {})
+func (l *Lease) run(ctx context.Context, sending *engine.Sending, op func(context.Context) error) error {
+	err, gaveUp := runFor(ctx, l, sending, op, func(error) {})
 	if gaveUp != nil {
 		return gaveUp
 	}
@@ -55,18 +82,18 @@ func (h *Handle) runSending(ctx context.Context, sending *engine.Sending, op fun
 
 // runFor is run for a result that is more than an error. The result goes to
 // abandoned if the caller gives up.
-func runFor[T any](ctx context.Context, h *Handle, sending *engine.Sending, op func(context.Context) T, abandoned func(T)) (got T, err error) {
-	ctx, stop := h.callerContext(ctx)
+func runFor[T any](ctx context.Context, l *Lease, sending *engine.Sending, op func(context.Context) T, abandoned func(T)) (got T, err error) {
+	ctx, stop := l.callerContext(ctx)
 	defer stop()
 	ctx = engine.WithSending(ctx, sending)
-	got, gone := attempt.Run(ctx, h.hold.ops, func() T { return op(ctx) }, abandoned)
+	got, gone := attempt.Run(ctx, l.ops, func() T { return op(ctx) }, abandoned)
 	switch {
 	case gone == nil:
 		return got, nil
 	case sending.Revoke():
-		return got, &notExecuted{h.hold.notSent(ctx), true}
+		return got, &notExecuted{l.notSent(ctx), true}
 	default:
-		return got, h.hold.gaveUp(ctx)
+		return got, l.gaveUp(ctx)
 	}
 }
 
@@ -74,14 +101,14 @@ func runFor[T any](ctx context.Context, h *Handle, sending *engine.Sending, op f
 // ctx. A caller who releases a lease in the context that KeepAlive made still waits
 // for the answer, until the context ends that KeepAlive was given. If ctx does not end
 // (the caller detached it, [context.WithoutCancel]), that context doesn't count.
-func (h *Handle) callerContext(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *Lease) callerContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	caller, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unfollow := context.AfterFunc(ctx, func() {
-		if context.Cause(ctx) != h.cause() {
+		if context.Cause(ctx) != l.over() {
 			attempt.Relay(ctx, cancel)
 			return
 		}
-		outer, stop := h.outer(ctx), context.CancelFunc(func() {})
+		outer, stop := l.outer(ctx), context.CancelFunc(func() {})
 		if deadline, limited := ctx.Deadline(); limited { // ctx has ended before
 			outer, stop = context.WithDeadline(outer, deadline)
 		}
@@ -95,32 +122,38 @@ func (h *Handle) callerContext(ctx context.Context) (context.Context, context.Ca
 }
 
 // callerLeft says that the caller had given up before the call.
-func (h *Handle) callerLeft(ctx context.Context) bool {
+func (l *Lease) callerLeft(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		return false
 	}
-	if context.Cause(ctx) != h.cause() {
+	if context.Cause(ctx) != l.over() {
 		return true
 	}
 	deadline, limited := ctx.Deadline()
-	return h.outer(ctx).Err() != nil || limited && !time.Now().Before(deadline)
+	return l.outer(ctx).Err() != nil || limited && !time.Now().Before(deadline)
 }
 
-// cause is why this holder's part has ended, without a look at the clock.
-func (h *Handle) cause() error {
-	h.hold.mu.Lock()
-	defer h.hold.mu.Unlock()
-	return h.over
+// settle sends a command until it is answered, for as long as the entry may be kept.
+func (l *Lease) settle(ctx context.Context, send func(context.Context) error) (unsure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.kept())
+	defer cancel()
+	return attempt.Settle(ctx, l.bounds(), send)
 }
 
-// outerKey finds the context that KeepAlive was given in the one that it made.
-type outerKey struct{ holder *Handle }
+// read reads the document for the verdict on a command of unknown outcome.
+func (l *Lease) read(ctx context.Context) (img *engine.Image, err error) {
+	_, err = l.settle(attempt.Detached(ctx), func(ctx context.Context) (err error) {
+		img, err = l.commands.Read(ctx, l.grant.Pin)
+		return err
+	})
+	return img, err
+}
 
-// outer is the context that KeepAlive was given, if it made ctx or a parent of it,
-// and else ctx.
-func (h *Handle) outer(ctx context.Context) context.Context {
-	if outer, kept := ctx.Value(outerKey{h}).(context.Context); kept {
-		return outer
+// ownEntry is the grant's own entry in the image.
+func ownEntry(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
+	if img == nil {
+		return engine.Entry{}, false
 	}
-	return ctx
+	own, present := img.Lock.Find(g.Tag, g.ID)
+	return own, present && own.Fence == g.Fence
 }

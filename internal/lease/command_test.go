@@ -60,8 +60,8 @@ func TestACallersDeadline(t *testing.T) {
 	for range 20 { // of two timers, any may be the first
 		virtual(t, func(r *rig) {
 			r.fault(func(context.Context, call) error { time.Sleep(time.Minute); return nil })
-			for name, end := range map[string]func(*Handle, context.Context) error{
-				"Release": (*Handle).Release, "Renew": (*Handle).Renew, "Delete": (*Handle).Delete,
+			for name, end := range map[string]func(*Lease, context.Context) error{
+				"Release": (*Lease).Release, "Renew": (*Lease).Renew, "Delete": (*Lease).Delete,
 			} {
 				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, mine)
 				defer cancel()

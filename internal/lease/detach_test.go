@@ -13,7 +13,7 @@ import (
 )
 
 // detach detaches, and reads the token.
-func (r *rig) detach(h *Handle, want error) uuid.UUID {
+func (r *rig) detach(h *Lease, want error) uuid.UUID {
 	r.Helper()
 	text, err := h.Detach(context.Background())
 	r.wantErr("Detach", err, want)
@@ -31,7 +31,7 @@ func (r *rig) detach(h *Handle, want error) uuid.UUID {
 }
 
 // wantEnded checks that a handle has ended: it sends nothing more.
-func (r *rig) wantEnded(h *Handle, kept context.Context) {
+func (r *rig) wantEnded(h *Lease, kept context.Context) {
 	r.Helper()
 	<-h.Done()
 	<-kept.Done()
@@ -85,48 +85,6 @@ func TestRule23DetachEndsTheValidityAtItsSend(t *testing.T) {
 	})
 }
 
-// parting are the commands that give an entry up, each with the name that it is sent by.
-var parting = map[string]func(*rig, *Handle, error){
-	"detach":    func(r *rig, h *Handle, want error) { r.detach(h, want) },
-	"downgrade": func(r *rig, h *Handle, want error) { r.downgrade(h, want) },
-}
-
-// Rules 23 and 24. An entry that other local holders have is neither detached nor
-// downgraded. Without it a user of the token releases the entry of the others, or their
-// tag is no longer held.
-func TestRule23And24SharedEntriesAreKept(t *testing.T) {
-	for name, part := range parting {
-		virtual(t, func(r *rig) {
-			all := r.share(2)
-			part(r, all[0], doclock.ErrInvalidArgument)
-			r.wantErr("Err", all[0].Err(), nil)
-			r.wantErr("Release", all[1].Release(context.Background()), nil)
-			part(r, all[0], nil)
-			r.wantSent(name)
-		})
-	}
-}
-
-// Rules 23 and 24. From the send on no local holder joins.
-func TestRule23And24NobodyJoins(t *testing.T) {
-	for _, part := range parting {
-		virtual(t, func(r *rig) {
-			h := r.take(1, "read")
-			joined := func() bool { return r.Join(h.ID()) != nil || h.hold.join() != nil }
-			r.server.fault = func(context.Context, call) error {
-				if joined() {
-					r.Error("joined at the send")
-				}
-				return nil
-			}
-			part(r, h, nil)
-			if joined() {
-				r.Error("joined an entry that was given up")
-			}
-		})
-	}
-}
-
 // A detach that the server refuses leaves the entry, also for a write that has waited
 // behind it, and a Release ends it.
 func TestDetachRefused(t *testing.T) {
@@ -140,7 +98,7 @@ func TestDetachRefused(t *testing.T) {
 			return nil
 		}
 		detached, written := make(chan error, 1), make(chan error, 1)
-		h.writing.lock() // a write is under way
+		h.writing <- struct{}{} // a write is under way
 		go func() {
 			_, err := h.Detach(context.Background())
 			detached <- err
@@ -210,7 +168,7 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 			virtual(t, func(r *rig) {
 				g := r.grant(1, "write")
 				g.Key = uuid.New()
-				h := r.New(g, r.engine.Clocks(), false)
+				h := r.New(g, r.engine.Clocks())
 				taken := func(call) error {
 					e := r.server.entries[g.ID]
 					if e == nil {
@@ -237,7 +195,7 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 				if key := r.detach(h, c.want); key != g.Key {
 					r.Errorf("the key is %v, and was %v", key, g.Key)
 				}
-				if h.hold.declaredLoss() != nil {
+				if h.declaredLoss() != nil {
 					r.Error("the hold counts as lost")
 				}
 			})
@@ -267,7 +225,7 @@ func TestDetachOfUnknownOutcome(t *testing.T) {
 		r.wantErr("another Detach", err, doclock.ErrReleased)
 		away = false
 		r.server.forget()
-		if g := h.hold.last(); g.Key != key {
+		if g := h.last(); g.Key != key {
 			r.Errorf("released with the key %v, not %v", g.Key, key)
 		}
 		r.wantErr("Release", h.Release(context.Background()), nil)

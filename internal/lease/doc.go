@@ -1,16 +1,10 @@
-// Package lease has what follows the grant of a lock: for how long it is valid, who
-// holds it, what is written under it, and how it is released.
-//
-// # Holds and handles
-//
-// A [Hold] is an entry that stands in a document. A [Handle] is one holder's
-// part of it, and what users know as a doclock.Lease. An exclusive lock is a
-// hold with one handle. If goroutines of one process share an entry, the hold has
-// a handle for each of them. [Holds] are those of one Locker.
+// Package lease has what follows the grant of a lock: for how long it is valid, what is
+// written under it, and how it is released. A [Lease] is an entry that stands in a
+// document, and what users know as a doclock.Lease. [Leases] are those of one Locker.
 //
 // # States
 //
-// A hold has a phase: what its commands have come to.
+// A lease has a phase: what its commands have come to.
 //
 //	            ┌────────── refused, or not sent ───────────┐
 //	            ▼                                           │
@@ -20,48 +14,26 @@
 //	          ▼    │                              after it  │   ▼
 //	        suspended ── granted, or in doubt ─► replaced   detached
 //
-// The last command is a Release, UpdateAndRelease, Delete or Detach, of the only
-// holder, or of the last one of several. A Release of a detached hold is sent only
-// if the Detach is in doubt: it ends the entry, detached or not. If it is refused,
-// the hold is detached as before.
+// The last command is a Release, UpdateAndRelease, Delete or Detach. While it or a
+// Downgrade is under way, other calls wait for it. After it they return doclock.ErrReleased, and
+// send nothing; a Release returns the verdict of the last command again. A Release of a
+// detached lease is sent only if the Detach is in doubt: it ends the entry, detached or
+// not.
 //
-// A hold has a validity, which ends once, and never begins again: valid, expired (its
-// time was up), given up (before a command is sent that ends the lock or leaves it to
-// others; that command may be executed though its answer is lost), or lost (the
-// server has said so; this may also follow the other two).
-//
-// What a call of the only holder does:
-//
-//	                                held                  ending, gone      detached            replaced
-//	Update                          sent                  doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
-//	UpdateAndRelease, Delete        sent: ending          doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
-//	Detach                          sent: ending          doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
-//	Downgrade                       sent: suspended       doclock.ErrReleased       doclock.ErrReleased         doclock.ErrReleased
-//	Renew, a valid hold             sent                  –                 –                   –
-//	Renew, another one              why it has ended      as held           as held             as held
-//	Release                         sent: ending          the same answer   the same answer,    nil, or the
-//	                                                                        or sent: ending     Downgrade's doubt
-//
-// While a command is under way that ends or suspends the hold, other calls wait for
-// it. If the hold is lost, Release is sent, because a late duplicate may have brought
-// the entry back, and returns doclock.ErrLost. All others return doclock.ErrLost, and send nothing or
-// a release.
-//
-// A handle ends with its hold, or before it if other holders stay. As long as the
-// hold is valid, only the last holder to leave releases it; the others leave
-// without a command. Once the validity has ended, the first holder to leave
-// releases the hold for all. The others have lost the lock: the server may have
-// let somebody in beside them.
+// A lease has a validity, which ends once, and never begins again: its time is up, it is
+// given up (before a command is sent that ends the lock or leaves it to others; that
+// command may be executed though its answer is lost), or lost (the server has said so;
+// this may also follow the other two). A lost lease is released all the same, because a
+// late duplicate may have brought the entry back, and its Release returns doclock.ErrLost.
 //
 // # Who is trusted when
 //
-// Two things end a hold. The validity is this machine's: it ends a TTL after the
-// last renewal was sent, before the server lets anybody in. The presence of the
-// entry in the document is the server's verdict, which every command brings, and
-// which wins: writes and releases are sent even after the end of the validity,
-// and succeed where nobody was let in. Renewals are not: an ended hold is never
-// revived. A hold that the server has declared lost stays lost, and nothing is
-// written under it.
+// The validity is this machine's: it ends a TTL after the last renewal was sent, before
+// the server lets anybody in. The presence of the entry in the document is the server's
+// verdict, which every command brings, and which wins: writes and releases are sent even
+// after the end of the validity, and succeed where nobody was let in. Renewals are not: an
+// ended lease is never revived. Under a lease that the server has declared lost nothing is
+// written.
 //
 // # Commands
 //
@@ -72,17 +44,15 @@
 // the document: a write's number in the entry, the id in `done`, or the key of a
 // token.
 //
-// Gates put the commands in order. They are taken in this order: the handle's
-// writing gate, by all of its writes and its release; the hold's renewing gate,
-// by renewals and by what ends the hold; the hold's writing gate, by the writes
-// of all holders and by what ends the hold.
+// Two gates put the commands in order: the writing gate, of writes and of what ends the
+// lease, is taken before the renewing gate, of renewals and of what ends the lease.
 //
 // # Mutexes
 //
-// The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
-// taken before that of [Holds]. A gate's own is taken last. No command is sent,
+// The wait queue's mutex and the [keeper]'s are taken before a lease's, which is
+// taken before that of [Leases]. No command is sent,
 // and no waiter is answered, under any of them. An event for the observer is only put
-// into its queue, whose mutex is taken after all these. The end of a hold cancels
+// into its queue, whose mutex is taken after all these. The end of a lease cancels
 // the contexts of KeepAlive under its mutex.
 //
 // # Events

@@ -10,7 +10,7 @@ import (
 )
 
 // downgrade downgrades to "read".
-func (r *rig) downgrade(h *Handle, want error) *Handle {
+func (r *rig) downgrade(h *Lease, want error) *Lease {
 	r.Helper()
 	held, err := h.convert(context.Background(), "read")
 	r.wantErr("Downgrade", err, want)
@@ -67,7 +67,7 @@ func TestDowngradeEndsTheHandle(t *testing.T) {
 		r.wantSent("downgrade")
 
 		if next.Tag() != "read" || next.ID() == h.ID() || next.Fence() <= h.Fence() || !r.Valid(next.ID()) {
-			r.Errorf("the new lease is %+v", *next.grant())
+			r.Errorf("the new lease is %+v", next.grant)
 		}
 		r.wantErr("the new Err", next.Err(), nil)
 		r.wantErr("the new Update", next.Update(context.Background(), increment), nil)
@@ -83,7 +83,7 @@ func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error {
 			r.wantErr("Err at the send", h.Err(), doclock.ErrOutcomeUnknown)
-			if h.Remaining() != 0 || h.hold.remaining() != 0 {
+			if h.Remaining() != 0 {
 				r.Errorf("%v left at the send", h.Remaining())
 			}
 			return nil
@@ -153,12 +153,12 @@ func TestRule24DowngradeTakesANumber(t *testing.T) {
 // The new lease has the TTL that the acquire has chosen, or else its tag's.
 func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
 	virtual(t, func(r *rig) {
-		if next := r.downgrade(r.take(1, "write"), nil); next.hold.grant.TTL != 2*ttl {
-			r.Errorf("the tag's TTL is %v", next.hold.grant.TTL)
+		if next := r.downgrade(r.take(1, "write"), nil); next.grant.TTL != 2*ttl {
+			r.Errorf("the tag's TTL is %v", next.grant.TTL)
 		}
-		h := r.New(r.grantBy(2, "write", engine.Terms{TTL: time.Minute}), r.engine.Clocks(), false)
-		if next := r.downgrade(h, nil); next.hold.grant.TTL != time.Minute {
-			r.Errorf("the chosen TTL became %v", next.hold.grant.TTL)
+		h := r.New(r.grantBy(2, "write", engine.Terms{TTL: time.Minute}), r.engine.Clocks())
+		if next := r.downgrade(h, nil); next.grant.TTL != time.Minute {
+			r.Errorf("the chosen TTL became %v", next.grant.TTL)
 		}
 	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
 }
@@ -225,7 +225,7 @@ func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 			return &engine.Failure{Nothing: true}
 		}
 		r.downgrade(h, doclock.ErrOutcomeUnknown)
-		if h.hold.left() <= 0 {
+		if h.left() <= 0 {
 			r.Fatal("the lease's time is up")
 		}
 		r.wantErr("Release", h.Release(context.Background()), doclock.ErrOutcomeUnknown)

@@ -13,30 +13,32 @@ import (
 )
 
 // The errors of a lease's methods are made in this file.
-
-// String names the lease in errors.
-func (s *Hold) String() string {
-	return fmt.Sprintf("%q on document %s of %s", s.grant.Tag, bsonvalue.Readable(s.grant.Pin.ID()), s.engine.Namespace())
+// name names the lease in errors.
+func (l *Lease) name() string {
+	return fmt.Sprintf("%q on document %s of %s", l.grant.Tag, bsonvalue.Readable(l.grant.Pin.ID()), l.engine.Namespace())
 }
 
-// released is a hold as the [doclock.ErrReleased] of its holders, which costs nothing before
+// released is a lease as its own [doclock.ErrReleased], which costs nothing before
 // somebody reads it.
-type released Hold
+type released Lease
 
-func (r *released) Error() string { return doclock.ErrReleased.Error() + ": " + (*Hold)(r).String() }
+func (r *released) Error() string { return doclock.ErrReleased.Error() + ": " + (*Lease)(r).name() }
 
 // Is is for [errors.Is].
 func (r *released) Is(target error) bool { return target == doclock.ErrReleased }
 
-func (s *Hold) released() error { return (*released)(s) }
+func (l *Lease) released() error { return (*released)(l) }
 
-func (s *Hold) inTransaction() error {
-	return fmt.Errorf("%w: %v: a lease's own methods don't take part in it; inside it, write with Guard as the filter", doclock.ErrInTransaction, s)
+// Released is the error of a caller who has left the lease to others.
+func (l *Lease) Released() error { return l.released() }
+
+func (l *Lease) inTransaction() error {
+	return fmt.Errorf("%w: %v: a lease's own methods don't take part in it; inside it, write with Guard as the filter", doclock.ErrInTransaction, l.name())
 }
 
 // failed is the error of a command that was certainly not executed.
-func (s *Hold) failed(command string, cause error) error {
-	return &notExecuted{error: fmt.Errorf("doclock: %s: %v: %w", command, s, cause)}
+func (l *Lease) failed(command string, cause error) error {
+	return &notExecuted{error: fmt.Errorf("doclock: %s: %v: %w", command, l.name(), cause)}
 }
 
 // notExecuted marks the error of a command that the server refused, or that was not
@@ -54,6 +56,11 @@ func revoked(err error) bool {
 	return errors.As(err, &e) && e.revoked
 }
 
+// Unsent says that an Update was not sent: its caller goes on with the lease.
+func Unsent(err error) bool {
+	return revoked(err) || errors.Is(err, doclock.ErrInvalidArgument) || errors.Is(err, doclock.ErrInTransaction)
+}
+
 // repeatable says of a release's error that the entry still stands, unless it has
 // expired: the server refused the release, or it was not sent.
 func repeatable(err error) bool { return err != nil && errors.As(err, new(*notExecuted)) }
@@ -62,15 +69,15 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 // executed says nothing of the lock by itself. While the lease's time lasts, the
 // server lets nobody in. After that nobody knows. Nor does anybody know after a
 // server has found no entry, without a proof, or after a downgrade of unknown outcome.
-func (s *Hold) judged(err error) error {
+func (l *Lease) judged(err error) error {
 	switch {
 	case !repeatable(err), errors.Is(err, doclock.ErrOutcomeUnknown):
 		return err
 	case engine.AsFailure(err).Unproven:
 		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
-	case s.doubted():
+	case l.isDoubted():
 		return fmt.Errorf("%w: a downgrade may have been executed, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
-	case s.left() <= 0:
+	case l.left() <= 0:
 		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	default:
 		return err
@@ -78,17 +85,17 @@ func (s *Hold) judged(err error) error {
 }
 
 // unknown is the error of a command that may have been executed, or may be yet.
-func (s *Hold) unknown(command string, cause error) error {
-	return fmt.Errorf("%w: %s: %v: %w", doclock.ErrOutcomeUnknown, command, s, cause)
+func (l *Lease) unknown(command string, cause error) error {
+	return fmt.Errorf("%w: %s: %v: %w", doclock.ErrOutcomeUnknown, command, l.name(), cause)
 }
 
 // notSent is the error of a caller whose context ended before the command was sent. The
 // reason may be that none can be.
-func (s *Hold) notSent(ctx context.Context) error {
-	return fmt.Errorf("doclock: nothing was sent: %v: %w", s, oneline.Join(attempt.Ended(ctx), s.commands.Unreachable()))
+func (l *Lease) notSent(ctx context.Context) error {
+	return fmt.Errorf("doclock: nothing was sent: %v: %w", l.name(), oneline.Join(attempt.Ended(ctx), l.commands.Unreachable()))
 }
 
 // gaveUp is the error of a caller whose context ended during a command.
-func (s *Hold) gaveUp(ctx context.Context) error {
-	return oneline.Join(attempt.Ended(ctx), fmt.Errorf("%w: %v", doclock.ErrOutcomeUnknown, s))
+func (l *Lease) gaveUp(ctx context.Context) error {
+	return oneline.Join(attempt.Ended(ctx), fmt.Errorf("%w: %v", doclock.ErrOutcomeUnknown, l.name()))
 }

@@ -25,7 +25,7 @@ const ttl = 12 * time.Second
 // bubble of testing/synctest all of its time is virtual.
 type rig struct {
 	testing.TB
-	*Holds
+	*Leases
 	server *server
 	ops    *attempt.Group
 
@@ -69,7 +69,7 @@ func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 
 func newRig(tb testing.TB, e *engine.Engine) *rig {
 	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
-	r.Holds = NewHolds(e, r.ops, r, nil)
+	r.Leases = NewLeases(e, r.ops, r, nil)
 	r.commands = r.server
 	return r
 }
@@ -94,22 +94,14 @@ func (r *rig) grantBy(id int, tag string, terms engine.Terms) engine.Grant {
 	return g
 }
 
-func (r *rig) take(id int, tag string) *Handle {
-	return r.New(r.grant(id, tag), r.engine.Clocks(), tag == "read")
-}
-
-// Join is a part that is reserved and taken, or nil.
-func (r *rig) Join(id uuid.UUID) *Handle {
-	if !r.Reserve(id) {
-		return nil
-	}
-	return r.Take(id)
+func (r *rig) take(id int, tag string) *Lease {
+	return r.New(r.grant(id, tag), r.engine.Clocks())
 }
 
 // doubted is take by an acquire one of whose attempts may be executed yet.
-func (r *rig) doubted(id int, tag string) *Handle {
+func (r *rig) doubted(id int, tag string) *Lease {
 	g := r.grant(id, tag)
-	return r.New(g, r.engine.Clocks(), tag == "read", Unanswered{Request: engine.Request{Tag: tag, ID: g.ID}, Attempts: 1})
+	return r.New(g, r.engine.Clocks(), Unanswered{Request: engine.Request{Tag: tag, ID: g.ID}, Attempts: 1})
 }
 
 // wantUnanswered fails unless just the attempts by these ids are left to the clean-up.
@@ -126,8 +118,8 @@ func (r *rig) wantUnanswered(want ...uuid.UUID) {
 }
 
 // many takes n write locks, of the documents from 100 on.
-func (r *rig) many(n int) []*Handle {
-	all := make([]*Handle, n)
+func (r *rig) many(n int) []*Lease {
+	all := make([]*Lease, n)
 	for i := range all {
 		all[i] = r.take(100+i, "write")
 	}
@@ -135,7 +127,7 @@ func (r *rig) many(n int) []*Handle {
 }
 
 // keep keeps leases alive until the test ends.
-func (r *rig) keep(leases ...*Handle) (kept []context.Context) {
+func (r *rig) keep(leases ...*Lease) (kept []context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.Cleanup(cancel)
 	for _, h := range leases {
@@ -151,7 +143,7 @@ func (r *rig) wantSent(want ...string) {
 	}
 }
 
-func (r *rig) wantFresh(leases ...*Handle) {
+func (r *rig) wantFresh(leases ...*Lease) {
 	r.Helper()
 	for _, h := range leases {
 		if left := h.Remaining(); left <= ttl*2/3-ttl/20 {

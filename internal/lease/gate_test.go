@@ -11,8 +11,8 @@ import (
 // The gate is entered in the order of arrival, except by a waiter who gives up.
 func TestGateIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g gate
-		g.lock()
+		g := make(gate, 1)
+		g <- struct{}{}
 		var entered []int
 		givesUp, cancel := context.WithCancel(t.Context())
 		for i := range 5 {
@@ -21,7 +21,7 @@ func TestGateIsInOrder(t *testing.T) {
 				ctx = givesUp
 			}
 			go func() {
-				if err := g.lockContext(ctx); err != nil {
+				if err := g.lock(ctx); err != nil {
 					if !errors.Is(err, context.Canceled) || i != 2 {
 						t.Errorf("%d: %v", i, err)
 					}
@@ -50,27 +50,27 @@ func TestGateIsInOrder(t *testing.T) {
 
 // A waiter who gives up at the moment when it is its turn passes the turn on.
 func TestGateIsNotLost(t *testing.T) {
-	var g gate
+	g := make(gate, 1)
 	for range 2000 {
-		g.lock()
+		g <- struct{}{}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if g.lockContext(ctx) == nil {
+			if g.lock(ctx) == nil {
 				g.unlock()
 			}
 		}()
 		go cancel()
 		g.unlock()
 		<-ended
-		g.lock() // which would wait for ever
+		g <- struct{}{} // which would wait for ever
 		g.unlock()
 		cancel()
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := g.lockContext(ended); !errors.Is(err, context.Canceled) {
+	if err := g.lock(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("entered with an ended context: %v", err)
 	}
 }

@@ -16,10 +16,10 @@ import (
 // the lock to nobody.
 func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
 	update := bson.A{bson.M{"$set": bson.M{"a": 1}}}
-	release := func(h *Handle) error { return h.Release(context.Background()) }
-	write := func(h *Handle) error { return h.UpdateAndRelease(context.Background(), update) }
+	release := func(h *Lease) error { return h.Release(context.Background()) }
+	write := func(h *Lease) error { return h.UpdateAndRelease(context.Background(), update) }
 	for name, c := range map[string]struct {
-		end    func(*Handle) error
+		end    func(*Lease) error
 		waiter bool
 		sent   string
 	}{
@@ -57,10 +57,10 @@ func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
 // after it: the outcome is unknown, and not certainly nothing.
 func TestAnUnknownAttemptBeforeThoseThatCantBeSent(t *testing.T) {
 	update := bson.M{"$set": bson.M{"a": 1}}
-	for name, end := range map[string]func(*Handle) error{
-		"release":            func(h *Handle) error { return h.Release(context.Background()) },
-		"update and release": func(h *Handle) error { return h.UpdateAndRelease(context.Background(), update) },
-		"delete":             func(h *Handle) error { return h.Delete(context.Background()) },
+	for name, end := range map[string]func(*Lease) error{
+		"release":            func(h *Lease) error { return h.Release(context.Background()) },
+		"update and release": func(h *Lease) error { return h.UpdateAndRelease(context.Background(), update) },
+		"delete":             func(h *Lease) error { return h.Delete(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {

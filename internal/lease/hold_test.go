@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -15,20 +14,6 @@ import (
 )
 
 var increment = bson.D{{Key: "$inc", Value: bson.D{{Key: "count", Value: 1}}}}
-
-// share takes the read lock of document 1 for n holders.
-func (r *rig) share(n int) []*Handle {
-	r.Helper()
-	all := []*Handle{r.doubted(1, "read")}
-	for len(all) < n {
-		h := r.Join(all[0].ID())
-		if h == nil {
-			r.Fatal("the hold can't be joined")
-		}
-		all = append(all, h)
-	}
-	return all
-}
 
 // delay has commands of this name answered late.
 func (r *rig) delay(name string, d time.Duration) {
@@ -47,133 +32,23 @@ func (r *rig) wantErr(what string, err, want error) {
 	}
 }
 
-// The validity ends a TTL after the send, for the hold and all its parts, with
-// nobody asking.
-func TestAHoldEndsForAllItsHolders(t *testing.T) {
-	virtual(t, func(r *rig) {
-		begun := time.Now()
-		holders := r.share(3)
-		time.Sleep(ttl / 10)
-		for _, h := range holders {
-			if left := h.Remaining(); left > ttl-ttl/10 {
-				r.Errorf("%v remain", left)
-			}
-		}
-		for _, h := range holders {
-			<-h.Done()
-			r.wantErr("Err", h.Err(), doclock.ErrLost)
-		}
-		if passed := time.Since(begun); passed != ttl-resolution {
-			r.Errorf("it ended after %v", passed)
-		}
-		if r.Valid(holders[0].ID()) || r.Join(holders[0].ID()) != nil {
-			r.Error("it is valid after the end")
-		}
-		if r.Join(r.take(2, "write").ID()) != nil {
-			r.Error("an exclusive hold is joined")
-		}
-	})
-}
-
-func TestAnOldHoldIsJoinedByALookOnly(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.share(1)[0]
-		time.Sleep(ttl/3 + aLittle)
-		if r.Join(h.ID()) != nil {
-			r.Error("joined")
-		}
-		other, img, err := r.Look(context.Background(), h.ID(), false)
-		if err != nil || img == nil || other.Remaining() < ttl-aLittle {
-			r.Fatal(other, img, err)
-		}
-		r.wantSent("look")
-		if r.Join(h.ID()) == nil { // it is young again
-			r.Error("not joined")
-		}
-	})
-}
-
-// One among several sends nothing, and waits for none of the others' commands.
-// The last releases.
-func TestTheLastHolderReleases(t *testing.T) {
-	virtual(t, func(r *rig) {
-		holders := r.share(3)
-		r.delay("write", time.Second)
-		written := make(chan error, 1)
-		go func() { written <- holders[0].Update(context.Background(), increment) }()
-		time.Sleep(aLittle)
-		begun := time.Now()
-		r.wantErr("Release of one", holders[1].Release(context.Background()), nil)
-		if waited := time.Since(begun); waited != 0 {
-			r.Errorf("it waited for %v", waited)
-		}
-		r.wantErr("Err of one", holders[1].Err(), doclock.ErrReleased)
-		r.wantErr("Err of another", holders[2].Err(), nil)
-		r.wantErr("Update", <-written, nil)
-		r.wantSent("write")
-		r.wantErr("Release of another", holders[0].Release(context.Background()), nil)
-		r.wantSent("write")
-		r.wantErr("the last Release", holders[2].Release(context.Background()), nil)
-		r.wantSent("write", "release")
-		r.wantErr("Release again", holders[2].Release(context.Background()), nil)
-		r.wantSent("write", "release")
-	})
-}
-
-// Writes are numbered over all holders, and one is out at a time.
-func TestWritesOfAllHoldersAreInOneOrder(t *testing.T) {
-	virtual(t, func(r *rig) {
-		holders := r.share(3)
-		entry := r.server.entries[holders[0].ID()]
-		r.delay("write", time.Second)
-		begun := time.Now()
-		var group sync.WaitGroup
-		for _, h := range holders {
-			group.Go(func() { r.wantErr("Update", h.Update(context.Background(), increment), nil) })
-		}
-		group.Wait()
-		if passed := time.Since(begun); passed < 3*time.Second {
-			r.Errorf("three writes of a second took %v", passed)
-		}
-		if entry.writes != 3 {
-			r.Errorf("the last write has the number %d", entry.writes)
-		}
-	})
-}
-
-func TestUpdateAndReleaseOfHolders(t *testing.T) {
-	virtual(t, func(r *rig) {
-		holders := r.share(2)
-		r.wantErr("of one among two", holders[0].UpdateAndRelease(context.Background(), increment), nil)
-		r.wantErr("its Err", holders[0].Err(), doclock.ErrReleased)
-		r.wantErr("the other's", holders[1].Err(), nil)
-		r.wantErr("Delete of one who left", holders[0].Delete(context.Background()), doclock.ErrReleased)
-		r.wantErr("of the only one", holders[1].UpdateAndRelease(context.Background(), increment), nil)
-		r.wantSent("write", "write and release")
-		for _, h := range holders {
-			r.wantErr("Release", h.Release(context.Background()), nil)
-		}
-		r.wantSent("write", "write and release")
-	})
-}
-
 // A server has found no entry, and can't prove it. Nothing was executed, and the lease
 // goes on; but after a release nobody knows whether others were let in.
 func TestRule27UnprovenIsNoLoss(t *testing.T) {
 	ctx := context.Background()
 	for name, c := range map[string]struct {
-		do   func(h *Handle) error
+		do   func(h *Lease) error
 		want error // or nil: the server's error alone
 	}{
-		"Update":           {func(h *Handle) error { return h.Update(ctx, increment) }, nil},
-		"Detach":           {func(h *Handle) error { _, err := h.Detach(ctx); return err }, doclock.ErrOutcomeUnknown},
-		"Release":          {func(h *Handle) error { return h.Release(ctx) }, doclock.ErrOutcomeUnknown},
-		"Delete":           {func(h *Handle) error { return h.Delete(ctx) }, doclock.ErrOutcomeUnknown},
-		"UpdateAndRelease": {func(h *Handle) error { return h.UpdateAndRelease(ctx, increment) }, doclock.ErrOutcomeUnknown},
+		"Update":           {func(h *Lease) error { return h.Update(ctx, increment) }, nil},
+		"Detach":           {func(h *Lease) error { _, err := h.Detach(ctx); return err }, doclock.ErrOutcomeUnknown},
+		"Release":          {func(h *Lease) error { return h.Release(ctx) }, doclock.ErrOutcomeUnknown},
+		"Delete":           {func(h *Lease) error { return h.Delete(ctx) }, doclock.ErrOutcomeUnknown},
+		"UpdateAndRelease": {func(h *Lease) error { return h.UpdateAndRelease(ctx, increment) }, doclock.ErrOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
-				h := r.New(r.grantBy(1, "write", engine.Terms{TTL: time.Hour}), r.engine.Clocks(), false)
+				h := r.New(r.grantBy(1, "write", engine.Terms{TTL: time.Hour}), r.engine.Clocks())
 				unproven := &engine.Failure{Nothing: true, Passes: true, Unproven: true}
 				r.server.fault = func(context.Context, call) error { return unproven }
 				err := c.do(h)
@@ -222,42 +97,44 @@ func TestDeleteUnderATagThatToleratesOthers(t *testing.T) {
 	}
 }
 
-// After the end of the validity the first holder to leave releases for all, and
-// the others have lost the lock.
-func TestTheFirstToLeaveAfterTheEndReleases(t *testing.T) {
-	for name, leave := range map[string]func(*Handle) error{
-		"Release":          func(h *Handle) error { return h.Release(context.Background()) },
-		"UpdateAndRelease": func(h *Handle) error { return h.UpdateAndRelease(context.Background(), increment) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				holders := r.share(3)
-				time.Sleep(ttl)
-				r.wantErr("the first", leave(holders[0]), nil)
-				r.server.forget()
-				r.wantErr("the second", leave(holders[1]), doclock.ErrLost)
-				r.wantErr("the last one's Update", holders[2].Update(context.Background(), increment), doclock.ErrLost)
-				r.wantErr("the last", leave(holders[2]), doclock.ErrLost)
-				r.wantSent()
-			})
-		})
-	}
+// The validity ends a TTL after the send, with nobody asking.
+func TestTheValidityEnds(t *testing.T) {
+	virtual(t, func(r *rig) {
+		begun := time.Now()
+		l := r.take(1, "read")
+		time.Sleep(ttl / 10)
+		if left := l.Remaining(); left > ttl-ttl/10 {
+			r.Errorf("%v remain", left)
+		}
+		<-l.Done()
+		r.wantErr("Err", l.Err(), doclock.ErrLost)
+		if passed := time.Since(begun); passed != ttl-resolution {
+			r.Errorf("it ended after %v", passed)
+		}
+		if r.Valid(l.ID()) {
+			r.Error("it is valid after the end")
+		}
+	})
 }
 
-// Nobody joins a hold that is being released, for as long as that takes.
-func TestAHoldThatIsBeingReleasedIsNotJoined(t *testing.T) {
+// Writes are numbered, and one is out at a time.
+func TestWritesAreInOneOrder(t *testing.T) {
 	virtual(t, func(r *rig) {
-		h := r.share(1)[0]
-		r.delay("renew", time.Second)
-		go func() { _ = h.Renew(context.Background()) }()
-		synctest.Wait()
-		go func() { _ = h.Release(context.Background()) }() // which waits for the renewal
-		synctest.Wait()
-		r.wantErr("Err", h.Err(), doclock.ErrReleased)
-		if r.Join(h.ID()) != nil {
-			r.Error("joined")
+		l := r.take(1, "read")
+		entry := r.server.entries[l.ID()]
+		r.delay("write", time.Second)
+		begun := time.Now()
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() { r.wantErr("Update", l.Update(context.Background(), increment), nil) })
 		}
-		r.wantSent("renew")
+		group.Wait()
+		if passed := time.Since(begun); passed < 3*time.Second {
+			r.Errorf("three writes of a second took %v", passed)
+		}
+		if entry.writes != 3 {
+			r.Errorf("the last write has the number %d", entry.writes)
+		}
 	})
 }
 
@@ -265,27 +142,16 @@ func TestAHoldThatIsBeingReleasedIsNotJoined(t *testing.T) {
 // again. Once it has succeeded nothing is sent any more, and the attempts of the
 // acquire are left to the clean-up.
 func TestARefusedReleaseIsTriedAgain(t *testing.T) {
-	for name, holders := range map[string]int{"exclusive": 0, "shared": 1, "shared by two": 2} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				h := r.doubted(2, "write")
-				if holders > 0 {
-					all := r.share(holders)
-					h = all[0]
-					for _, other := range all[1:] {
-						r.wantErr("the other", other.Release(context.Background()), nil)
-					}
-				}
-				refused := &engine.Failure{Nothing: true}
-				r.server.fault = func(context.Context, call) error { return refused }
-				r.wantErr("refused", h.Release(context.Background()), refused)
-				r.server.fault = nil
-				r.wantUnanswered()
-				r.wantErr("again", h.Release(context.Background()), nil)
-				r.wantErr("once more", h.Release(context.Background()), nil)
-				r.wantSent("release", "release")
-				r.wantUnanswered(h.ID())
-			})
-		})
-	}
+	virtual(t, func(r *rig) {
+		l := r.doubted(2, "write")
+		refused := &engine.Failure{Nothing: true}
+		r.server.fault = func(context.Context, call) error { return refused }
+		r.wantErr("refused", l.Release(context.Background()), refused)
+		r.server.fault = nil
+		r.wantUnanswered()
+		r.wantErr("again", l.Release(context.Background()), nil)
+		r.wantErr("once more", l.Release(context.Background()), nil)
+		r.wantSent("release", "release")
+		r.wantUnanswered(l.ID())
+	})
 }

@@ -10,33 +10,33 @@ import (
 
 // Somebody may lock documents against all writes, and a renewal that waits for
 // one of them must not delay others. So a command that is out for long makes
-// room for another. Holds that can't be renewed even alone are stuck, and their
+// room for another. Leases that can't be renewed even alone are stuck, and their
 // renewals don't take all of the room.
 const (
 	mostPrompt = 4   // commands that are not out for long yet
-	mostOut    = 100 // commands in all: each hold of a batch can be out by itself
-	mostStuck  = 16  // commands for stuck holds
+	mostOut    = 100 // commands in all: each lease of a batch can be out by itself
+	mostStuck  = 16  // commands for stuck leases
 )
 
-// keeper keeps all holds of one Locker alive that a KeepAlive asks for. It has
+// keeper keeps all leases of one Locker alive that a KeepAlive asks for. It has
 // one goroutine while there are any, and one for each command that is under way.
 //
-// A hold is due when a third of its TTL has passed. Holds that are due soon are
+// A lease is due when a third of its TTL has passed. Leases that are due soon are
 // renewed with it, so that commands are few and full.
 type keeper struct {
 	engine *engine.Engine
 	wake   chan struct{} // makes the loop look now
 
-	mu      sync.Mutex // taken before a hold's
+	mu      sync.Mutex // taken before a lease's
 	running bool       // the loop is
-	kept    map[*Hold]keeping
+	kept    map[*Lease]keeping
 	next    time.Duration // when the loop looks again, on the monotonic clock
 	pending []renewal     // not sent yet, in the order of sending
 
 	prompt, out, stuck int // commands that are under way, as the bounds count them
 }
 
-// keeping is what the keeper knows of a hold.
+// keeping is what the keeper knows of a lease.
 type keeping struct {
 	wanted int           // KeepAlives that ask for it
 	taken  bool          // it is pending, or its command is under way
@@ -45,54 +45,54 @@ type keeping struct {
 	after  time.Duration // not before, on the monotonic clock
 }
 
-// rest is how long a hold needn't be renewed.
-func (s *Hold) rest(now engine.Reading) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.full(now) {
-		return s.validity.ttl
+// rest is how long a lease needn't be renewed.
+func (l *Lease) rest(now engine.Reading) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.atLimit(now) {
+		return l.validity.ttl
 	}
-	return s.validity.left(now) - s.validity.ttl*2/3
+	return l.validity.left(now) - l.validity.ttl*2/3
 }
 
-// soon is how much earlier than due a hold is renewed with others: a third of
+// soon is how much earlier than due a lease is renewed with others: a third of
 // the time between two renewals. The loop looks as often, because no timer
 // follows the wall clock.
-func (s *Hold) soon() time.Duration { return s.grant.TTL / 9 }
+func (l *Lease) soon() time.Duration { return l.grant.TTL / 9 }
 
 // pause is the time between two tries.
-func (s *Hold) pause() time.Duration { return s.grant.TTL / 20 }
+func (l *Lease) pause() time.Duration { return l.grant.TTL / 20 }
 
-// keep has a hold renewed until it is dismissed as often as it is kept.
-func (k *keeper) keep(s *Hold) {
+// keep has a lease renewed until it is dismissed as often as it is kept.
+func (k *keeper) keep(l *Lease) {
 	now := k.engine.Clocks()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.kept == nil {
-		k.kept = map[*Hold]keeping{}
+		k.kept = map[*Lease]keeping{}
 	}
-	of := k.kept[s]
+	of := k.kept[l]
 	of.wanted++
-	k.kept[s] = of
+	k.kept[l] = of
 	switch {
 	case !k.running:
 		k.running = true
 		go k.run()
 	case of.wanted == 1:
-		k.wakeBy(now.Mono + s.rest(now))
+		k.wakeBy(now.Mono + l.rest(now))
 	}
 }
 
-func (k *keeper) dismiss(s *Hold) {
+func (k *keeper) dismiss(l *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	of := k.kept[s]
+	of := k.kept[l]
 	of.wanted--
 	if of.wanted > 0 {
-		k.kept[s] = of
+		k.kept[l] = of
 		return
 	}
-	delete(k.kept, s)
+	delete(k.kept, l)
 	if len(k.kept) == 0 {
 		k.kept = nil // a map never shrinks
 		k.wakeBy(0)
@@ -111,7 +111,7 @@ func (k *keeper) wakeBy(then time.Duration) {
 	}
 }
 
-// run is the loop. It ends when no hold is kept any more.
+// run is the loop. It ends when no lease is kept any more.
 func (k *keeper) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -128,7 +128,7 @@ func (k *keeper) run() {
 	}
 }
 
-// round has the holds renewed that are due, and returns when the next round is.
+// round has the leases renewed that are due, and returns when the next round is.
 func (k *keeper) round() (sleep time.Duration, more bool) {
 	now := k.engine.Clocks()
 	k.mu.Lock()
@@ -139,14 +139,14 @@ func (k *keeper) round() (sleep time.Duration, more bool) {
 	}
 	var d due
 	sleep = time.Hour
-	for s, of := range k.kept {
-		sleep = min(sleep, s.soon())
-		if of.taken || s.isOver() {
+	for l, of := range k.kept {
+		sleep = min(sleep, l.soon())
+		if of.taken || l.isOver() {
 			continue
 		}
-		rest, pause := s.rest(now), of.after-now.Mono
-		if pause <= 0 && rest <= s.soon() {
-			d.add(dueHold{s, rest, of.stuck}, of.alone)
+		rest, pause := l.rest(now), of.after-now.Mono
+		if pause <= 0 && rest <= l.soon() {
+			d.add(dueLease{l, rest, of.stuck}, of.alone)
 		} else {
 			sleep = min(sleep, max(rest, pause))
 		}
@@ -163,10 +163,10 @@ func (k *keeper) round() (sleep time.Duration, more bool) {
 // take puts renewals in the order of sending.
 func (k *keeper) take(all []renewal) {
 	for _, r := range all {
-		for _, s := range r.holds {
-			of := k.kept[s]
+		for _, l := range r.leases {
+			of := k.kept[l]
 			of.taken = true
-			k.kept[s] = of
+			k.kept[l] = of
 		}
 	}
 	k.pending = append(k.pending, all...)
@@ -200,12 +200,12 @@ func (k *keeper) count(r renewal, n int) {
 
 // carryOut sends one renewal.
 func (k *keeper) carryOut(r renewal) {
-	holds := k.stillKept(r.holds)
+	leases := k.stillKept(r.leases)
 	slow := time.AfterFunc(r.long(), k.makeRoom)
-	failed := renew(holds)
+	failed := renew(leases)
 	var resting time.Duration
 	if failed.trouble {
-		resting = rest(holds)
+		resting = rest(leases)
 	}
 	now := k.engine.Clocks()
 	k.mu.Lock()
@@ -214,7 +214,7 @@ func (k *keeper) carryOut(r renewal) {
 		k.prompt++ // which makeRoom has counted out
 	}
 	k.count(r, -1)
-	k.putBack(holds, failed.alone, resting, now)
+	k.putBack(leases, failed.alone, resting, now)
 	k.send()
 }
 
@@ -226,34 +226,34 @@ func (k *keeper) makeRoom() {
 	k.send()
 }
 
-func (k *keeper) stillKept(all []*Hold) (holds []*Hold) {
+func (k *keeper) stillKept(all []*Lease) (leases []*Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range all {
-		if _, kept := k.kept[s]; kept {
-			holds = append(holds, s)
+	for _, l := range all {
+		if _, kept := k.kept[l]; kept {
+			leases = append(leases, l)
 		}
 	}
-	return holds
+	return leases
 }
 
-// putBack lets holds rest until they are due again, or if they were not renewed for
+// putBack lets leases rest until they are due again, or if they were not renewed for
 // that time, and for a pause at least.
-func (k *keeper) putBack(holds []*Hold, alone bool, resting time.Duration, now engine.Reading) {
-	for _, s := range holds {
-		of, kept := k.kept[s]
+func (k *keeper) putBack(leases []*Lease, alone bool, resting time.Duration, now engine.Reading) {
+	for _, l := range leases {
+		of, kept := k.kept[l]
 		if !kept {
 			continue
 		}
 		of.taken = false
-		if rest := s.rest(now); rest > 0 {
+		if rest := l.rest(now); rest > 0 {
 			of.alone, of.stuck, of.after = false, false, 0
 			k.wakeBy(now.Mono + rest)
 		} else {
-			of.stuck = of.stuck || len(holds) == 1
-			of.alone, of.after = of.alone || alone, now.Mono+max(resting, s.pause())
+			of.stuck = of.stuck || len(leases) == 1
+			of.alone, of.after = of.alone || alone, now.Mono+max(resting, l.pause())
 			k.wakeBy(of.after)
 		}
-		k.kept[s] = of
+		k.kept[l] = of
 	}
 }

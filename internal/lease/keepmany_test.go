@@ -30,7 +30,7 @@ func TestManyLeasesAreRenewedByFewCommands(t *testing.T) {
 	})
 	t.Run("taken one after the other", func(t *testing.T) {
 		virtual(t, func(r *rig) {
-			leases := make([]*Handle, n)
+			leases := make([]*Lease, n)
 			for i := range leases {
 				time.Sleep(ttl / 3 / n)
 				leases[i] = r.take(100+i, "write")

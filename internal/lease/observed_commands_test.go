@@ -45,34 +45,34 @@ func TestEventsOfCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault error // of each command
 		gone  bool  // somebody else has removed the entry
-		do    func(h *Handle) error
+		do    func(h *Lease) error
 		want  []string
 	}{
-		"Release":                    {do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
-		"Release, gone":              {gone: true, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"lost 1"}},
-		"Update":                     {do: func(h *Handle) error { return h.Update(context.Background(), set) }},
-		"Update, gone":               {gone: true, do: func(h *Handle) error { return h.Update(context.Background(), set) }, want: []string{"lost 1"}},
-		"UpdateAndRelease":           {do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"released 1"}},
-		"UpdateAndRelease, gone":     {gone: true, do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"lost 1"}},
-		"Delete":                     {do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"released 1"}},
-		"Delete, gone":               {gone: true, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"lost 1"}},
-		"Detach":                     {do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
-		"Detach, gone":               {gone: true, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"lost 1"}},
-		"Downgrade":                  {do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"downgraded 1", "granted 0"}},
-		"Downgrade, gone":            {gone: true, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost 1"}},
-		"Renew":                      {do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewed 1"}},
-		"Renew, gone":                {gone: true, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"lost 1"}},
-		"Release, refused":           {fault: refused, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
-		"Detach, refused":            {fault: refused, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
-		"Renew, refused":             {fault: refused, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewal failed 1"}},
-		"Release, unknown":           {fault: gone, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"outcome unknown", "released"}},
-		"Delete, unknown":            {fault: gone, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"outcome unknown", "released"}},
-		"Detach, unknown":            {fault: gone, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"outcome unknown", "detached"}},
-		"Downgrade, unknown":         {fault: gone, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
-		"Update, given up":           {fault: gone, do: func(h *Handle) error { return h.Update(impatient(), set) }, want: []string{"outcome unknown"}},
-		"UpdateAndRelease, given up": {fault: gone, do: func(h *Handle) error { return h.UpdateAndRelease(impatient(), set) }, want: []string{"outcome unknown"}},
-		"Release, given up":          {fault: gone, do: func(h *Handle) error { return h.Release(impatient()) }, want: []string{"outcome unknown"}},
-		"an ended context":           {do: func(h *Handle) error { return h.Update(over(), set) }},
+		"Release":                    {do: func(h *Lease) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
+		"Release, gone":              {gone: true, do: func(h *Lease) error { return h.Release(context.Background()) }, want: []string{"lost 1"}},
+		"Update":                     {do: func(h *Lease) error { return h.Update(context.Background(), set) }},
+		"Update, gone":               {gone: true, do: func(h *Lease) error { return h.Update(context.Background(), set) }, want: []string{"lost 1"}},
+		"UpdateAndRelease":           {do: func(h *Lease) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"released 1"}},
+		"UpdateAndRelease, gone":     {gone: true, do: func(h *Lease) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"lost 1"}},
+		"Delete":                     {do: func(h *Lease) error { return h.Delete(context.Background()) }, want: []string{"released 1"}},
+		"Delete, gone":               {gone: true, do: func(h *Lease) error { return h.Delete(context.Background()) }, want: []string{"lost 1"}},
+		"Detach":                     {do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
+		"Detach, gone":               {gone: true, do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"lost 1"}},
+		"Downgrade":                  {do: func(h *Lease) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"downgraded 1", "granted 0"}},
+		"Downgrade, gone":            {gone: true, do: func(h *Lease) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost 1"}},
+		"Renew":                      {do: func(h *Lease) error { return h.Renew(context.Background()) }, want: []string{"renewed 1"}},
+		"Renew, gone":                {gone: true, do: func(h *Lease) error { return h.Renew(context.Background()) }, want: []string{"lost 1"}},
+		"Release, refused":           {fault: refused, do: func(h *Lease) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
+		"Detach, refused":            {fault: refused, do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
+		"Renew, refused":             {fault: refused, do: func(h *Lease) error { return h.Renew(context.Background()) }, want: []string{"renewal failed 1"}},
+		"Release, unknown":           {fault: gone, do: func(h *Lease) error { return h.Release(context.Background()) }, want: []string{"outcome unknown", "released"}},
+		"Delete, unknown":            {fault: gone, do: func(h *Lease) error { return h.Delete(context.Background()) }, want: []string{"outcome unknown", "released"}},
+		"Detach, unknown":            {fault: gone, do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"outcome unknown", "detached"}},
+		"Downgrade, unknown":         {fault: gone, do: func(h *Lease) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
+		"Update, given up":           {fault: gone, do: func(h *Lease) error { return h.Update(impatient(), set) }, want: []string{"outcome unknown"}},
+		"UpdateAndRelease, given up": {fault: gone, do: func(h *Lease) error { return h.UpdateAndRelease(impatient(), set) }, want: []string{"outcome unknown"}},
+		"Release, given up":          {fault: gone, do: func(h *Lease) error { return h.Release(impatient()) }, want: []string{"outcome unknown"}},
+		"an ended context":           {do: func(h *Lease) error { return h.Update(over(), set) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
@@ -147,13 +147,13 @@ func TestEventsCountTheReadOfAVerdict(t *testing.T) {
 // the observer, once. A release after a downgrade sends nothing, and emits nothing.
 func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		do       func(context.Context, *Handle) error
+		do       func(context.Context, *Lease) error
 		released error // what a later release returns
 		want     []string
 	}{
-		"Renew":     {func(ctx context.Context, h *Handle) error { return h.Renew(ctx) }, nil, []string{"released 2"}},
-		"Downgrade": {func(ctx context.Context, h *Handle) error { _, err := h.Downgrade(ctx, "read"); return err }, doclock.ErrOutcomeUnknown, nil},
-		"Detach":    {func(ctx context.Context, h *Handle) error { _, err := h.Detach(ctx); return err }, nil, nil},
+		"Renew":     {func(ctx context.Context, h *Lease) error { return h.Renew(ctx) }, nil, []string{"released 2"}},
+		"Downgrade": {func(ctx context.Context, h *Lease) error { _, err := h.Downgrade(ctx, "read"); return err }, doclock.ErrOutcomeUnknown, nil},
+		"Detach":    {func(ctx context.Context, h *Lease) error { _, err := h.Detach(ctx); return err }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {

@@ -25,7 +25,7 @@ type events struct {
 // observe has the rig's leases observed.
 func (r *rig) observe() *events {
 	e := &events{}
-	r.Holds.observer = NewObserver("", []any{func(ctx context.Context, of doclock.Event) {
+	r.Leases.observer = NewObserver("", []any{func(ctx context.Context, of doclock.Event) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.all, e.ctx = append(e.all, of), append(e.ctx, ctx)
@@ -58,7 +58,7 @@ func (r *rig) wantEvents(e *events, want ...string) {
 }
 
 // announced takes a lease that a caller gets.
-func (r *rig) announced(id int, tag string) *Handle {
+func (r *rig) announced(id int, tag string) *Lease {
 	h := r.take(id, tag)
 	h.Announce(context.Background(), doclock.Event{Owner: "ann", Waited: time.Second, Commands: 7})
 	return h
@@ -138,31 +138,24 @@ func TestEventsOfALeaseWithoutACaller(t *testing.T) {
 	})
 }
 
-// Each holder of an entry has both events of its own, and each renewal is emitted
-// once. A command of the entry counts for all that hold it then.
-func TestEventsOfASharedEntry(t *testing.T) {
+// Each caller who has got the lease has both events of his own, and each renewal is emitted
+// once. A command of the entry counts for all that have it then.
+func TestEventsOfSeveralCallers(t *testing.T) {
 	virtual(t, func(r *rig) {
 		e := r.observe()
-		first := r.announced(1, "read")
-		r.keep(first)
+		l := r.announced(1, "read")
+		r.keep(l)
 		time.Sleep(ttl / 2)
-		second := r.Join(first.ID())
-		second.Announce(context.Background(), doclock.Event{Owner: "ann"})
+		second := l.Announce(context.Background(), doclock.Event{Owner: "ann"})
+		third := l.Announce(context.Background(), doclock.Event{})
 		time.Sleep(ttl / 3)
-		r.wantEvents(e, "granted 7", "renewed 1", "granted 0", "renewed 2")
-		_ = first.Release(context.Background())
-		_ = second.Release(context.Background())
-		r.wantEvents(e, "released 2", "released 2")
-
-		first = r.announced(2, "read") // a joiner whose caller has left hides nothing from the others
-		unused := r.Join(first.ID())
-		unused.Unused()
-		_ = unused.Release(context.Background())
-		r.fault(func(ctx context.Context, _ call) error { <-ctx.Done(); return ctx.Err() })
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		r.wantErr("Release", first.Release(ctx), doclock.ErrOutcomeUnknown)
-		r.wantEvents(e, "granted 7", "outcome unknown 1")
+		r.wantEvents(e, "granted 7", "renewed 1", "granted 0", "granted 0", "renewed 2")
+		second.End(context.Background(), nil)
+		third.End(context.Background(), l.released())
+		r.wantEvents(e, "released 1", "released 1")
+		_ = l.Release(context.Background())
+		second.End(context.Background(), nil)
+		r.wantEvents(e, "released 3")
 	})
 }
 
@@ -173,7 +166,7 @@ func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
 		h := r.announced(1, "write")
 		revoked := &engine.Sending{}
 		revoked.Revoke()
-		if err := h.hold.renew(engine.WithSending(context.Background(), revoked)); !errors.Is(err, engine.ErrRevoked) {
+		if err := h.renew(engine.WithSending(context.Background(), revoked), func(error) {}); !errors.Is(err, engine.ErrRevoked) {
 			t.Errorf("renew = %v", err)
 		}
 		r.wantEvents(e, "granted 7")
@@ -236,40 +229,39 @@ func TestContextsOfEvents(t *testing.T) {
 		if want := []any{"acquire", "acquire", "release"}; !slices.Equal(values, want) {
 			t.Errorf("values %v, want %v", values, want)
 		}
-		if h.announced.ctx != nil {
+		if h.announced[0].ctx != nil {
 			t.Error("the ended lease keeps its acquire's context")
 		}
 	})
 }
 
 // Without an observer nothing is allocated, no clock is read, and no lock is taken:
-// the hold is locked meanwhile.
+// the lease is locked meanwhile.
 func TestNoObserver(t *testing.T) {
 	readings := 0
 	e := unconnected(t)
 	r := newRig(t, e)
 	h := r.take(1, "write")
 	e.Clock = func() engine.Reading { readings++; return engine.Reading{} }
-	s, v, ctx, holds := h.hold, &verdict{}, t.Context(), []*Hold{h.hold}
-	h.hold.mu.Lock()
+	v, ctx, leases := &verdict{}, t.Context(), []*Lease{h}
+	h.mu.Lock()
 	n := testing.AllocsPerRun(100, func() {
 		h.Announce(ctx, doclock.Event{Owner: "ann"})
 		h.succeed(ctx, h, engine.Reading{})
 		h.emitUnknown(ctx, doclock.ErrOutcomeUnknown)
 		h.emitUnknownEnd(ctx, v, doclock.ErrOutcomeUnknown)
-		h.emitDiscarded(doclock.ErrOutcomeUnknown)
-		s.emitEnds(ctx, "", nil)
-		s.emitRenewal(engine.Renewed, nil)
-		if counted(ctx, holds) != ctx {
+		h.emitEnds(ctx, "", nil)
+		h.emitRenewal(engine.Renewed, nil)
+		if counted(ctx, leases) != ctx {
 			t.Error("commands are counted")
 		}
 		h.emitVerdict(ctx, v, "", doclock.ErrOutcomeUnknown) // these are called while it is locked
 		h.emitLost()
 	})
-	h.hold.mu.Unlock()
+	h.mu.Unlock()
 	if n > 0 || readings > 0 {
 		t.Errorf("%v allocations, %d readings of the clock", n, readings)
 	}
 	e.Clock = nil
-	h.hold.giveUp()
+	h.giveUp()
 }

@@ -4,196 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Release implements doclock.Lease.
-func (h *Handle) Release(ctx context.Context) error { return engine.Raise(h.Unlock(ctx)) }
+// This file has the commands that end a lease. One of them is sent at a time, and has a
+// verdict, which a later Release returns too.
 
-// Unlock is Release for goroutines that are not the caller's: it raises no panic of a
-// command monitor of his.
-func (h *Handle) Unlock(ctx context.Context) error {
-	if engine.InTransaction(ctx) {
-		return h.hold.inTransaction()
-	}
-	v, first := h.claim()
-	if first {
-		ctx := attempt.Detached(ctx)
-		h.hold.ops.Go(func() {
-			h.writing.lock()
-			defer h.writing.unlock()
-			h.leave(ctx, v)
-		})
-	}
-	return h.Judged(h.await(ctx, v))
-}
-
-// Judged is an error of Release as a verdict at this moment: the lease's time may
-// have ended since.
-func (h *Handle) Judged(err error) error { return h.hold.judged(err) }
-
-// claim claims the right to release this holder's part; only the first caller
-// has it.
-func (h *Handle) claim() (v *verdict, first bool) {
-	h.hold.mu.Lock()
-	defer h.hold.mu.Unlock()
-	if h.released != nil {
-		return h.released, false
-	}
-	h.released = &verdict{done: make(chan struct{})}
-	return h.released, true
-}
-
-// await waits for the verdict, for as long as the caller does. It waits for an attempt by
-// itself if the caller's context had ended before the call, as in a defer.
-func (h *Handle) await(ctx context.Context, v *verdict) error {
-	if v.isSettled() {
-		return v.err
-	}
-	caller, stop := h.callerContext(ctx)
-	defer stop()
-	left := caller.Done()
-	if h.callerLeft(ctx) {
-		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.hold.engine.Attempt(h.hold.grant.TTL).Timeout)
-		defer cancel()
-		left = over.Done()
-	}
-	select {
-	case <-v.done:
-		return v.err
-	case <-left:
-		<-caller.Done()
-		err := h.hold.gaveUp(caller)
-		h.emitUnknownEnd(caller, v, err)
-		return err
-	}
-}
-
-// leave takes the holder out and settles the verdict. The holder has no command
-// under way. If others stay, nothing is sent, and their commands are not waited for.
-func (h *Handle) leave(ctx context.Context, v *verdict) {
-	s := h.hold
-	verdict, releases := s.depart(h)
-	if !releases {
-		v.unknown = v.unknown || errors.Is(verdict, doclock.ErrOutcomeUnknown) // of a downgrade, whose caller knows
-		h.settle(ctx, v, verdict)
-		return
-	}
-	s.renewing.lock()
-	defer s.renewing.unlock()
-	s.writing.lock()
-	defer s.writing.unlock()
-	to := s.handoff()
-	err := s.release(ctx, to)
-	h.settleAll(ctx, v, err)
-	to.close(err)
-}
-
-// release sends the release and judges its answer. ctx has no end. The hold has
-// one: after it the server lets others in without a release. A handoff that finds
-// nothing is followed by a plain release, because the id may stand there with
-// another fencing token. A lost hold is released too: a late duplicate may have
-// brought its id back. The hold stays lost, whatever the server answers.
-func (s *Hold) release(ctx context.Context, to *handoff) error {
-	known := s.declaredLoss()
-	// It is sent even if its caller has given up.
-	ctx = engine.WithSending(ctx, s.sending(nil))
-	s.giveUp() // before anything is sent
-	first := s.engine.Clocks()
-	var got engine.Answer
-	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
-		got, err = s.releaseTo(ctx, to, first)
-		return err
-	})
-	switch {
-	case known != nil:
-		return oneline.Join(known, engine.PanicIn(err))
-	case err != nil && unsure == nil:
-		return s.judged(s.failed("release", err))
-	case err != nil:
-		return s.unknown("release", unsure)
-	default:
-		return s.removed(ctx, "release", got, unsure)
-	}
-}
-
-// releaseTo sends one attempt. Its answer says nothing of an earlier attempt.
-func (s *Hold) releaseTo(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
-	done, err := to.release(ctx, first)
-	if done || err != nil {
-		return engine.Answer{Outcome: engine.Released}, err
-	}
-	return s.commands.Release(ctx, s.last())
-}
-
-// removed is the verdict on a command that removes the entry from the
-// document, and was answered.
-func (s *Hold) removed(ctx context.Context, command string, got engine.Answer, unsure error) error {
-	switch {
-	case got.Outcome == engine.Released:
-		return nil
-	case unsure == nil:
-		return s.lose(got)
-	case s.last().Key != uuid.Nil:
-		return s.taken(ctx, command, unsure)
-	case s.left() <= 0:
-		return s.unknown(command, unsure)
-	}
-	// Nobody but an earlier attempt can have removed it, or an operator.
-	img := got.Image
-	if img == nil && !got.Gone {
-		var err error
-		if img, err = s.read(ctx); err != nil {
-			return s.unknown(command, oneline.Join(unsure, err))
-		}
-	}
-	if img != nil && img.Lock.Broken >= s.grant.Fence {
-		return s.unknown(command, fmt.Errorf("an operator has removed the entry, or a later one: %w", unsure))
-	}
-	return nil
-}
-
-// settle publishes the verdict on the part of a holder who sent no release.
-func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
-	h.hold.mu.Lock()
-	defer h.hold.mu.Unlock()
-	h.publish(ctx, v, "", err)
-}
-
-// settleAll publishes the verdict on the release of the whole hold. If the
-// release was refused, the entry still stands, and a later call may try again.
-func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
-	s := h.hold
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !h.publish(ctx, v, "", err) {
-		return
-	}
-	if repeatable(err) {
-		h.released = nil
-		s.stands()
-		return
-	}
-	s.become(gone)
-}
-
-// publish publishes the verdict, unless a caller has who has revoked the command. A
-// lease that goes on has no event of its end. The hold is locked.
-func (h *Handle) publish(ctx context.Context, v *verdict, how doclock.EventHow, err error) bool {
-	if v.isSettled() {
-		return false
-	}
-	if !repeatable(err) || h.over != nil {
-		h.emitVerdict(ctx, v, how, err)
-	}
-	v.err = err
-	close(v.done)
-	return true
+// verdict is how the command ended that ends the lease.
+type verdict struct {
+	err     error
+	done    chan struct{}
+	unknown bool // the event of the unknown outcome was emitted
 }
 
 func (v *verdict) isSettled() bool {
@@ -203,4 +33,523 @@ func (v *verdict) isSettled() bool {
 	default:
 		return false
 	}
+}
+
+// Release implements doclock.Lease.
+func (l *Lease) Release(ctx context.Context) error { return engine.Raise(l.Unlock(ctx)) }
+
+// Unlock is Release for goroutines that are not the caller's: it raises no panic of a
+// command monitor of his.
+func (l *Lease) Unlock(ctx context.Context) error {
+	if engine.InTransaction(ctx) {
+		return l.inTransaction()
+	}
+	v, first := l.claim()
+	if first {
+		ctx := attempt.Detached(ctx)
+		l.ops.Go(func() {
+			l.writing <- struct{}{}
+			defer l.writing.unlock()
+			l.leave(ctx, v)
+		})
+	}
+	return l.Judged(l.await(ctx, v))
+}
+
+// Judged is an error of Release as a verdict at this moment: the lease's time may
+// have ended since.
+func (l *Lease) Judged(err error) error { return l.judged(err) }
+
+// claim claims the right to release the lease; only the first caller has it.
+func (l *Lease) claim() (v *verdict, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.release != nil {
+		return l.release, false
+	}
+	l.release = &verdict{done: make(chan struct{})}
+	return l.release, true
+}
+
+// await waits for the verdict, for as long as the caller does. It waits for an attempt by
+// itself if the caller's context had ended before the call, as in a defer.
+func (l *Lease) await(ctx context.Context, v *verdict) error {
+	if v.isSettled() {
+		return v.err
+	}
+	caller, stop := l.callerContext(ctx)
+	defer stop()
+	left := caller.Done()
+	if l.callerLeft(ctx) {
+		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.bounds().Timeout)
+		defer cancel()
+		left = over.Done()
+	}
+	select {
+	case <-v.done:
+		return v.err
+	case <-left:
+		<-caller.Done()
+		err := l.gaveUp(caller)
+		l.emitUnknownEnd(caller, v, err)
+		return err
+	}
+}
+
+// leave releases the lease and settles the verdict. No other command is under way.
+func (l *Lease) leave(ctx context.Context, v *verdict) {
+	if l.giveWay(ctx, v) {
+		return
+	}
+	l.renewing <- struct{}{}
+	defer l.renewing.unlock()
+	to := l.handoff()
+	err := l.sendRelease(ctx, to)
+	l.conclude(ctx, v, err)
+	to.close(err)
+}
+
+// giveWay begins a release, or says that the lease is replaced: it needs none, and the
+// downgrade has the verdict.
+func (l *Lease) giveWay(ctx context.Context, v *verdict) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase != replaced {
+		l.become(ending)
+		return false
+	}
+	v.unknown = v.unknown || errors.Is(l.doubt, doclock.ErrOutcomeUnknown) // which the downgrade's caller knows
+	l.publish(ctx, v, "", l.doubt)
+	return true
+}
+
+// sendRelease sends the release and judges its answer. ctx has no end. The entry's life is
+// the end: after it the server lets others in without a release. A handoff that finds
+// nothing is followed by a plain release, because the id may stand there with
+// another fencing token. A lost lease is released too: a late duplicate may have
+// brought its id back. It stays lost, whatever the server answers.
+func (l *Lease) sendRelease(ctx context.Context, to *handoff) error {
+	known := l.declaredLoss()
+	// It is sent even if its caller has given up.
+	ctx = engine.WithSending(ctx, l.sending(nil))
+	l.giveUp() // before anything is sent
+	first := l.engine.Clocks()
+	var got engine.Answer
+	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
+		got, err = l.releaseTo(ctx, to, first)
+		return err
+	})
+	switch {
+	case known != nil:
+		return oneline.Join(known, engine.PanicIn(err))
+	case err != nil && unsure == nil:
+		return l.judged(l.failed("release", err))
+	case err != nil:
+		return l.unknown("release", unsure)
+	default:
+		return l.removed(ctx, "release", got, unsure)
+	}
+}
+
+// releaseTo sends one attempt. Its answer says nothing of an earlier attempt.
+func (l *Lease) releaseTo(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
+	done, err := to.release(ctx, first)
+	if done || err != nil {
+		return engine.Answer{Outcome: engine.Released}, err
+	}
+	return l.commands.Release(ctx, l.last())
+}
+
+// removed is the verdict on a command that removes the entry from the
+// document, and was answered.
+func (l *Lease) removed(ctx context.Context, command string, got engine.Answer, unsure error) error {
+	switch {
+	case got.Outcome == engine.Released:
+		return nil
+	case unsure == nil:
+		return l.lose(got)
+	case l.last().Key != uuid.Nil:
+		return l.taken(ctx, command, unsure)
+	case l.left() <= 0:
+		return l.unknown(command, unsure)
+	}
+	// Nobody but an earlier attempt can have removed it, or an operator.
+	img := got.Image
+	if img == nil && !got.Gone {
+		var err error
+		if img, err = l.read(ctx); err != nil {
+			return l.unknown(command, oneline.Join(unsure, err))
+		}
+	}
+	if img != nil && img.Lock.Broken >= l.grant.Fence {
+		return l.unknown(command, fmt.Errorf("an operator has removed the entry, or a later one: %w", unsure))
+	}
+	return nil
+}
+
+// last is the grant as the release names it: after a detach of unknown outcome
+// the entry may have a key, and a lock that nobody used leaves no remainder.
+func (l *Lease) last() engine.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.grant
+	if l.key != uuid.Nil {
+		g.Key = l.key
+	}
+	if l.unused {
+		g.Until = time.Time{}
+	}
+	return g
+}
+
+// conclude is the end of a release, UpdateAndRelease or Delete. If it was refused, the
+// entry still stands, and a later call may try again.
+func (l *Lease) conclude(ctx context.Context, v *verdict, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.publish(ctx, v, "", err) {
+		return
+	}
+	switch {
+	case !repeatable(err):
+		l.become(gone)
+		return
+	case l.key != uuid.Nil:
+		l.become(detached)
+	default:
+		l.become(held)
+	}
+	l.release = nil
+}
+
+// publish publishes the verdict, unless a caller has who has revoked the command. A
+// lease that goes on has no event of its end. The lease is locked.
+func (l *Lease) publish(ctx context.Context, v *verdict, how doclock.EventHow, err error) bool {
+	if v.isSettled() {
+		return false
+	}
+	if !repeatable(err) || l.cause != nil {
+		l.emitVerdict(ctx, v, how, err)
+	}
+	v.err = err
+	close(v.done)
+	return true
+}
+
+// lastCommand is a command that releases the lock and does something else with it.
+type lastCommand struct {
+	name string // in errors
+	send func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error)
+
+	// judge is the verdict on an answer. unsure is set if an earlier attempt may have
+	// been executed.
+	judge func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
+}
+
+// UpdateAndRelease implements doclock.Lease.
+func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	u, err := l.prepare(ctx, update, opts)
+	if err != nil {
+		return err
+	}
+	if !u.Releases(l.grant) {
+		return l.end(ctx, func(ctx context.Context, to *handoff) (err, released error) { return l.writeAndRelease(ctx, to, u) })
+	}
+	return l.endBy(ctx, lastCommand{
+		name: "update",
+		send: func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
+			done, err := to.writeAndRelease(ctx, first, u)
+			if done || err != nil {
+				return engine.Answer{Outcome: engine.Applied}, err
+			}
+			return l.commands.WriteAndRelease(ctx, l.grant, u)
+		},
+		judge: l.lastWritten,
+	})
+}
+
+// lastWritten is the verdict on an update that released the lock. `done` shows
+// whether an earlier attempt was applied.
+func (l *Lease) lastWritten(ctx context.Context, to *handoff, got engine.Answer, unsure error) error {
+	switch {
+	case got.Outcome == engine.Applied:
+		return nil
+	case unsure == nil:
+		return l.lose(got)
+	}
+	img, err := l.read(ctx)
+	switch {
+	case err != nil:
+		err = l.unknown("update", oneline.Join(unsure, err))
+	case img != nil && img.Lock.FinishedBy(l.grant.ID):
+		err = nil
+	case provesNotApplied(img, l.grant):
+		err = l.lose(engine.Answer{Image: img})
+	default:
+		err = l.unknown("update", unsure)
+	}
+	_ = l.sendRelease(attempt.Detached(ctx), to) // a late duplicate may have brought the id back
+	return err
+}
+
+// Delete implements doclock.Lease.
+func (l *Lease) Delete(ctx context.Context) error {
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	if other := notExcluded(l.engine.Rules(), l.Tag()); other != "" {
+		return fmt.Errorf("%w: Delete under %q, which does not exclude %q: a lease of that tag would go on beside another document of this _id; "+
+			"delete under a tag that excludes all tags of the rules", doclock.ErrInvalidArgument, l.Tag(), other)
+	}
+	return l.endBy(ctx, lastCommand{
+		name: "delete",
+		send: func(ctx context.Context, _ *handoff, _ engine.Reading) (engine.Answer, error) {
+			return l.commands.Delete(ctx, l.grant)
+		},
+		judge: l.deleted,
+	})
+}
+
+// notExcluded is a tag that may be held beside this one, or "". They exclude each other
+// if both are in the other's way, whichever came first, and without an allowance.
+func notExcluded(rules relations.Rules, tag string) string {
+	excludes := func(x, y string) bool { return rules[x][y].Kind != relations.None && rules[x][y].Allow == 0 }
+	for _, other := range rules.Tags() {
+		if !excludes(tag, other) || !excludes(other, tag) {
+			return other
+		}
+	}
+	return ""
+}
+
+// deleted is the verdict on a delete. After an attempt of unknown outcome the
+// entry may be gone because an operator or an outside writer has removed it: a
+// document that stands was not deleted, or was made anew.
+func (l *Lease) deleted(ctx context.Context, _ *handoff, got engine.Answer, unsure error) error {
+	if got.Outcome == engine.Lost && unsure != nil && l.last().Key == uuid.Nil {
+		img, err := l.read(ctx)
+		if img != nil || err != nil {
+			return l.unknown("delete", oneline.Join(unsure, err))
+		}
+	}
+	return l.removed(ctx, "delete", got, unsure)
+}
+
+// endBy ends the lease with the command.
+func (l *Lease) endBy(ctx context.Context, c lastCommand) error {
+	return l.end(ctx, func(ctx context.Context, to *handoff) (err, released error) { return l.sendLast(ctx, to, c) })
+}
+
+// end ends the lease with commands, whose verdict last returns, and the lock's.
+func (l *Lease) end(ctx context.Context, last func(context.Context, *handoff) (err, released error)) error {
+	v, err := l.claimAll(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.run(ctx, l.sending(l.giveUp), func(ctx context.Context) error {
+		defer l.unclaim()
+		to := l.handoff()
+		err, released := last(ctx, to)
+		l.conclude(ctx, v, released)
+		to.close(released)
+		return err
+	})
+	if revoked(err) { // nobody else settles it
+		l.conclude(ctx, v, err)
+		err = l.judged(err)
+	}
+	l.emitUnknownEnd(ctx, v, err)
+	return engine.Raise(err)
+}
+
+// claimAll claims the right to end the lease, for a command that isn't sent if its caller
+// gives up, and keeps writes and renewals out.
+func (l *Lease) claimAll(ctx context.Context) (*verdict, error) {
+	if err := l.lock(ctx, l.writing); err != nil {
+		return nil, err
+	}
+	if err := l.lock(ctx, l.renewing); err != nil {
+		l.writing.unlock()
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isOpen() {
+		l.unclaim()
+		return nil, l.released()
+	}
+	l.become(ending)
+	l.release = &verdict{done: make(chan struct{})}
+	return l.release, nil
+}
+
+func (l *Lease) unclaim() {
+	l.renewing.unlock()
+	l.writing.unlock()
+}
+
+// sendLast sends the command, and returns its verdict and the lock's. Right before that
+// the validity ends. One that was never sent leaves the lease as it is. A plain release
+// follows if the command may not have released the lock. That is safe even if an attempt
+// is still on its way: both need the lease's entry, and both remove it.
+func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
+	if l.declaredLoss() != nil {
+		released = l.sendRelease(attempt.Detached(ctx), to)
+		return released, released
+	}
+	first := l.engine.Clocks()
+	var got engine.Answer
+	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
+		got, err = c.send(ctx, to, first)
+		return err
+	})
+	switch {
+	case err == nil:
+		err = c.judge(ctx, to, got, unsure)
+		return err, err
+	case engine.Revoke(ctx), // and the caller may go on
+		unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be sent
+		err = l.judged(l.failed(c.name, err))
+		return err, err
+	}
+	released = l.sendRelease(attempt.Detached(ctx), to)
+	if unsure != nil { // what the release finds proves nothing more
+		err = l.unknown(c.name, unsure)
+		return err, err
+	}
+	return Besides(l.failed(c.name, err), released), released
+}
+
+// writeAndRelease writes, and releases by a command of its own.
+func (l *Lease) writeAndRelease(ctx context.Context, to *handoff, u *engine.Update) (err, released error) {
+	err = l.write(ctx, u)
+	if repeatable(err) && engine.Revoke(ctx) { // and the caller may go on
+		return l.judged(err), l.judged(err)
+	}
+	released = l.sendRelease(attempt.Detached(ctx), to)
+	return Besides(err, released), released
+}
+
+// Besides is the error of a command that was followed by a release of its own. If the
+// command was not executed, the release has the verdict.
+func Besides(err, released error) error {
+	if repeatable(err) && (errors.Is(released, doclock.ErrLost) || errors.Is(released, doclock.ErrOutcomeUnknown)) {
+		return oneline.Join(err, released)
+	}
+	return err
+}
+
+// handoff is who gets the lock when a lease ends: a waiter of this process, or
+// whoever asks first.
+type handoff struct {
+	lease  *Lease
+	next   *engine.Successor // or nil
+	answer engine.Answer     // to next; without an image, nobody knows
+}
+
+// handoff claims the successor, if there is one. The caller must close it. A lock that
+// may leave a remainder is handed over to nobody: the remainder would keep the waiter out.
+func (l *Lease) handoff() *handoff {
+	o := &handoff{lease: l}
+	if g := l.last(); g.Until.IsZero() {
+		o.next = l.succession.Next(g)
+	}
+	return o
+}
+
+// close reports to the Locker that a command with this verdict has released the lock,
+// or may have. A successor without an answer asks by the same id, and so finds its
+// entry.
+func (o *handoff) close(verdict error) {
+	e := Ending{How: Released}
+	if o.next != nil {
+		e.How, e.Answer = HandedOver, o.answer
+	}
+	if !repeatable(verdict) {
+		e.Unanswered = o.lease.unanswered
+	}
+	o.lease.ended(e)
+}
+
+// release releases the lease and hands it over, and reports whether it did.
+// The successor's time runs from the first attempt, which may be the one that
+// was executed.
+func (o *handoff) release(ctx context.Context, first engine.Reading) (done bool, err error) {
+	if o.next == nil {
+		return false, nil
+	}
+	got, err := o.lease.commands.Handoff(ctx, o.lease.last(), *o.next)
+	return o.judge(ctx, got, err, first)
+}
+
+// writeAndRelease does the same with an update. A successor that inherits the
+// lease's time inherits no short one.
+func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *engine.Update) (done bool, err error) {
+	if o.next == nil {
+		return false, nil
+	}
+	l := o.lease
+	can, inherits := l.engine.Piggybacks(l.grant, u, *o.next)
+	if inherits {
+		first = l.since()
+		can = can && l.left() > l.grant.TTL*9/10
+	}
+	if !can {
+		return false, nil
+	}
+	got, err := l.commands.WriteAndHandOff(ctx, l.grant, u, *o.next)
+	return o.judge(ctx, got, err, first)
+}
+
+// judge keeps the successor's answer, and reports whether the lease was released. An
+// attempt that finds nothing, or is refused, says nothing about the successor,
+// and the lock can still be released to nobody. An attempt that leaves
+// something unreadable was executed: the successor asks what it means. An
+// attempt of which nothing happened, for a reason that passes, is repeated.
+func (o *handoff) judge(ctx context.Context, got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
+	switch {
+	case got.Image == nil && engine.AsFailure(err).Refused():
+		return false, nil
+	case got.Image == nil:
+		return false, err
+	case err == nil:
+		o.answer, o.answer.Sent = got, first
+		if got.Outcome == engine.Granted {
+			o.lease.emitEnds(ctx, doclock.HowHandedOver, nil)
+		}
+	}
+	return true, nil
+}
+
+// taken decides whether our lost attempt or another user of the token removed the
+// entry, after a release or a delete that found nothing.
+func (l *Lease) taken(ctx context.Context, command string, unsure error) error {
+	img, err := l.read(ctx)
+	g := l.last()
+	switch _, there := keyed(img, g.Tag, g.Key); {
+	case err != nil:
+		return l.unknown(command, oneline.Join(unsure, err))
+	case there:
+		return l.lose(engine.Answer{Image: img})
+	case command == "release" && l.noneTook(img):
+		return nil
+	default:
+		return l.unknown(command, unsure)
+	}
+}
+
+// noneTook says that no other user has taken the entry. While the lease is valid,
+// a user who took it has it still, or has left a remainder with a later fencing
+// token. That user leaves none if this lease had detached, and none in a
+// document that was deleted.
+func (l *Lease) noneTook(img *engine.Image) bool {
+	l.mu.Lock()
+	detached := l.key != uuid.Nil
+	l.mu.Unlock()
+	if detached || img == nil || img.Lock.Fence < l.grant.Fence || l.left() <= 0 {
+		return false
+	}
+	return !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool {
+		return e.Tag == l.grant.Tag && e.Fence > l.grant.Fence && !e.Until.IsZero()
+	})
 }

@@ -1,67 +1,278 @@
 package lease
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
+// This file has the renewals of one lease, and those of many in one command.
+
 // Renew implements doclock.Lease.
-func (h *Handle) Renew(ctx context.Context) error {
-	if err := h.ready(ctx); err != nil {
+func (l *Lease) Renew(ctx context.Context) error {
+	if err := l.ready(ctx); err != nil {
 		return err
 	}
-	s := h.hold
-	if err := s.lockGate(ctx, &s.renewing); err != nil {
+	if err := l.lock(ctx, l.renewing); err != nil {
 		return err
 	}
-	err := h.run(ctx, func(ctx context.Context) error {
-		defer s.renewing.unlock()
-		return s.renew(ctx)
+	err := l.run(ctx, l.sending(nil), func(ctx context.Context) error {
+		defer l.renewing.unlock()
+		return l.renew(ctx, func(error) {})
 	})
-	h.emitUnknown(ctx, err)
+	l.emitUnknown(ctx, err)
 	return engine.Raise(err)
 }
 
-// renew renews with one command, repeated while the hold is valid.
-func (s *Hold) renew(ctx context.Context) error { return s.renewWith(ctx, s.sendRenewal) }
-
-func (s *Hold) sendRenewal(ctx context.Context, g engine.Grant) (engine.Answer, error) {
-	got, err := s.commands.Renew(ctx, g)
-	s.emitRenewal(got.Outcome, err)
-	return got, err
-}
-
-// renewWith renews with a command that finds the hold's own entry or none.
-func (s *Hold) renewWith(ctx context.Context, send func(context.Context, engine.Grant) (engine.Answer, error)) error {
-	if err := s.err(); err != nil {
+// renew renews with one command, repeated while the lease is valid. It reports each
+// attempt.
+func (l *Lease) renew(ctx context.Context, attempted func(error)) error {
+	if err := l.err(); err != nil {
 		return err
 	}
-	left := s.remaining()
+	left := l.Remaining()
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	bounds := s.engine.Attempt(s.grant.TTL)
+	bounds := l.bounds()
 	bounds.Pause = left / 8 // no lease is lost by waiting
 	var got engine.Answer
-	var g engine.Grant
 	_, err := attempt.Settle(ctx, bounds, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, s.remaining())
+		ctx, cancel := context.WithTimeout(ctx, l.Remaining())
 		defer cancel()
-		g = s.renewal()
-		got, err = send(ctx, g)
+		got, err = l.commands.Renew(ctx, l.grant)
+		l.emitRenewal(got.Outcome, err)
+		attempted(err)
 		return err
 	})
 	if err != nil {
-		if over := s.err(); over != nil {
+		if over := l.err(); over != nil {
 			return oneline.Join(over, err)
 		}
-		return s.failed("renew", err)
+		return l.failed("renew", err)
 	}
 	if got.Outcome == engine.Lost {
-		return s.lose(got)
+		return l.lose(got)
 	}
-	s.renewed(g, got.Sent)
-	return s.err()
+	l.extend(validity{from: got.Sent, ttl: l.grant.TTL})
+	return l.err()
+}
+
+const (
+	// batchSize is the most leases that one command renews. Each of them waits
+	// for all the others, and so does a release of one of them. A larger batch
+	// would save little: a statement costs the server more than its share of the
+	// command.
+	batchSize = 100
+
+	// perStatement is the part of an attempt's time that each lease of a batch
+	// takes: batches of short leases are smaller.
+	perStatement = 2 * time.Millisecond
+)
+
+// due collects the leases of one round of renewals.
+type due struct {
+	together, alone []dueLease
+	soonest         time.Duration // the shortest rest
+}
+
+type dueLease struct {
+	*Lease
+	rest  time.Duration // until it must be renewed
+	stuck bool          // a renewal of it alone has failed
+}
+
+// renewal is one command.
+type renewal struct {
+	leases []*Lease
+	due    time.Duration // of the most urgent of them, on the monotonic clock
+	stuck  bool
+}
+
+// add adds a lease to those that are renewed together, or alone.
+func (d *due) add(lease dueLease, alone bool) {
+	if len(d.together)+len(d.alone) == 0 {
+		d.soonest = lease.rest
+	}
+	d.soonest = min(d.soonest, lease.rest)
+	if alone {
+		d.alone = append(d.alone, lease)
+	} else {
+		d.together = append(d.together, lease)
+	}
+}
+
+// renewals are the commands that renew the leases.
+func (d *due) renewals(now time.Duration) (all []renewal) {
+	slices.SortFunc(d.together, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
+	for rest := d.together; len(rest) > 0; {
+		size := batchSize
+		var batch []*Lease
+		first := now + rest[0].rest
+		for len(batch) < min(size, len(rest)) {
+			l := rest[len(batch)].Lease
+			size = min(size, max(1, int(l.bounds().Timeout/perStatement)))
+			batch = append(batch, l)
+		}
+		rest = rest[len(batch):]
+		slices.SortFunc(batch, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
+		all = append(all, renewal{leases: batch, due: first})
+	}
+	for _, l := range d.alone {
+		all = append(all, renewal{leases: []*Lease{l.Lease}, due: now + l.rest, stuck: l.stuck})
+	}
+	return all
+}
+
+// compare is the order of sending: the most urgent first, but stuck ones after
+// all the others, because they become more urgent the longer they fail.
+func (r renewal) compare(other renewal) int {
+	if r.stuck != other.stuck {
+		if r.stuck {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(r.due, other.due)
+}
+
+// long is when a renewal is out for long. The leases of a whole batch, renewed
+// one by one, four at a time, must all be sent in a small part of the time
+// that they have left.
+func (r renewal) long() time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, l := range r.leases {
+		shortest = min(shortest, l.grant.TTL/200)
+	}
+	return shortest
+}
+
+// failure says what a renewal's failure means for the next try. The zero failure is
+// none, or one that means nothing.
+type failure struct {
+	alone   bool // those that were not renewed share no command any more: one of them may be the reason
+	trouble bool // the server's (engine.Failure), and a rest helps it
+}
+
+// renew renews leases with one command, except those that are being renewed or
+// released already.
+func renew(leases []*Lease) failure {
+	var ours []*Lease
+	for _, l := range leases {
+		if l.renewing.tryLock() {
+			defer l.renewing.unlock()
+			if l.err() == nil {
+				ours = append(ours, l)
+			}
+		}
+	}
+	switch len(ours) {
+	case 0:
+		return failure{}
+	case 1:
+		return renewOne(ours[0])
+	default:
+		return renewAll(ours)
+	}
+}
+
+// renewOne renews a lease by itself. A loss ends the lease; any other error is tried
+// again, after a rest if the server has trouble. It has got three messages by then:
+// after an overload error the driver sends two more by itself.
+func renewOne(l *Lease) (f failure) {
+	ctx, cancel := context.WithTimeout(counted(context.Background(), []*Lease{l}), l.bounds().Timeout)
+	defer cancel()
+	attempts := 0
+	_ = l.renew(ctx, func(err error) {
+		attempts++
+		f.trouble = trouble(err)
+		if f.trouble && (attempts == 3 || engine.AsFailure(err).Trouble == engine.Overloaded) {
+			cancel()
+		}
+	})
+	return f
+}
+
+// trouble says that an error is the server's trouble.
+func trouble(err error) bool { return err != nil && engine.AsFailure(err).Trouble != engine.NoTrouble }
+
+// renewAll renews leases by rule 20. If the command matched all of their entries,
+// they are valid from its send on. If not, a read shows for how long each of them
+// stands.
+func renewAll(leases []*Lease) failure {
+	with := leases[0].locker
+	grants := make([]engine.Grant, len(leases))
+	for i, l := range leases {
+		grants[i] = l.grant
+	}
+	ctx, cancel := timeoutFor(leases)
+	got, failed := with.commands.RenewAll(ctx, grants)
+	cancel()
+	if got.Outcome == engine.Renewed {
+		for _, l := range leases {
+			l.extend(validity{from: got.Sent, ttl: l.grant.TTL})
+			l.emitRenewal(engine.Renewed, nil)
+		}
+		return failure{}
+	}
+	emitFailedRenewals(leases, failed)
+	if trouble(failed) && engine.AsFailure(failed).Nothing { // a read would tell what is known
+		return failure{trouble: true}
+	}
+	ctx, cancel = timeoutFor(leases)
+	defer cancel()
+	standing, sent, err := with.commands.Standing(ctx, grants)
+	if failed == nil {
+		emitFailedRenewals(leases, err)
+	}
+	if err != nil {
+		return failure{trouble: trouble(failed) || trouble(err)} // nobody answers: no lease is the reason
+	}
+	for _, l := range leases {
+		stands := standing[l.grant.ID]
+		switch {
+		case stands.Lost == nil:
+			l.extend(lasting(stands.Left, sent, l.grant.TTL))
+			if failed == nil {
+				l.emitRenewal(engine.Renewed, nil)
+			}
+		case failed == nil:
+			_ = l.lose(*stands.Lost)
+		}
+	}
+	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}
+}
+
+// brokenOff says that a connection broke, and that nobody waited for an answer
+// in vain: no document is the reason. To renew a hundred leases one by one would
+// then take a hundred commands, and on new connections more time than is left.
+func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTimeout(err) }
+
+// rest is how long leases rest together that the server's trouble has kept from being
+// renewed: about half of the time that they have left. So the rests shrink with that
+// time, and a few tries remain whenever the trouble ends. The leases of one command have
+// one rest, or else each would need a command of its own.
+func rest(leases []*Lease) time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, l := range leases {
+		shortest = min(shortest, max(l.pause(), l.left()/2))
+	}
+	return shortest/2 + rand.N(shortest)
+}
+
+// timeoutFor bounds a command for several leases: by the attempt timeout, and
+// so that each has time left for a command of its own.
+func timeoutFor(leases []*Lease) (context.Context, context.CancelFunc) {
+	shortest := leases[0].left() / 2
+	for _, l := range leases {
+		shortest = min(shortest, l.bounds().Timeout, l.left()/2)
+	}
+	return context.WithTimeout(counted(context.Background(), leases), shortest)
 }

@@ -63,7 +63,7 @@ func (s *server) forget() {
 }
 
 // remove takes an entry out, as somebody else's command does.
-func (s *server) remove(h *Handle) {
+func (s *server) remove(h *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.entries, h.ID())

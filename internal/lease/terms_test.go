@@ -14,7 +14,7 @@ import (
 func TestALeaseEndsWithItsOwnTTL(t *testing.T) {
 	for _, own := range []time.Duration{ttl / 4, 10 * ttl} {
 		virtual(t, func(r *rig) {
-			h := r.New(r.grantBy(1, "write", engine.Terms{TTL: own}), r.engine.Clocks(), false)
+			h := r.New(r.grantBy(1, "write", engine.Terms{TTL: own}), r.engine.Clocks())
 			if left := h.Remaining(); left != own-resolution {
 				r.Errorf("%v left of %v", left, own)
 			}
@@ -32,10 +32,10 @@ func TestALeaseEndsWithItsOwnTTL(t *testing.T) {
 func TestLeasesOfSeveralTTLsAreKept(t *testing.T) {
 	virtual(t, func(r *rig) {
 		ttls := []time.Duration{ttl / 12, ttl / 4, ttl, 10 * ttl, 1000 * ttl}
-		var leases []*Handle
+		var leases []*Lease
 		for _, own := range ttls {
 			for range 2 {
-				leases = append(leases, r.New(r.grantBy(len(leases), "write", engine.Terms{TTL: own}), r.engine.Clocks(), false))
+				leases = append(leases, r.New(r.grantBy(len(leases), "write", engine.Terms{TTL: own}), r.engine.Clocks()))
 			}
 		}
 		r.keep(leases...)
@@ -64,7 +64,7 @@ func TestLeasesOfSeveralTTLsAreKept(t *testing.T) {
 // A command's time is bounded by the lease's own TTL.
 func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
 	virtual(t, func(r *rig) {
-		h := r.New(r.grantBy(1, "write", engine.Terms{TTL: ttl / 4}), r.engine.Clocks(), false)
+		h := r.New(r.grantBy(1, "write", engine.Terms{TTL: ttl / 4}), r.engine.Clocks())
 		begun := time.Now()
 		first := true
 		r.server.fault = func(ctx context.Context, _ call) error {
@@ -86,21 +86,21 @@ func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
 // The waiters are woken, and ask.
 func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(*Handle) error
+		end  func(*Lease) error
 		sent []string
 	}{
-		"release": {func(h *Handle) error { return h.Release(context.Background()) }, []string{"release"}},
-		"update and release": {func(h *Handle) error {
+		"release": {func(h *Lease) error { return h.Release(context.Background()) }, []string{"release"}},
+		"update and release": {func(h *Lease) error {
 			return h.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"a": 1}})
 		}, []string{"write", "release"}},
-		"update and release, pipeline": {func(h *Handle) error {
+		"update and release, pipeline": {func(h *Lease) error {
 			return h.UpdateAndRelease(context.Background(), bson.A{bson.M{"$set": bson.M{"a": 1}}})
 		}, []string{"write and release"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
 				waiter := r.somebody()
-				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks(), false)
+				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks())
 				r.wantErr(name, c.end(h), nil)
 				synctest.Wait() // the waiters are woken after the caller
 				r.wantSent(c.sent...)

@@ -87,7 +87,7 @@ func TestVerdictsOfVectors(t *testing.T) {
 				if v.LastDone != "" {
 					g.LastDone = id(v.LastDone)
 				}
-				h := r.New(g, r.engine.Clocks(), false)
+				h := r.New(g, r.engine.Clocks())
 				var err error
 				applied := "applied"
 				switch v.Command {

@@ -29,11 +29,11 @@ func TestAVerdictIsOfTheMoment(t *testing.T) {
 // The loss that has ended a caller's context is another lease's: it says nothing of
 // a lease whose command waits for its turn.
 func TestAnotherLeasesLossIsNoVerdict(t *testing.T) {
-	for name, command := range map[string]func(context.Context, *Handle) error{
-		"Update":           func(ctx context.Context, h *Handle) error { return h.Update(ctx, increment) },
-		"UpdateAndRelease": func(ctx context.Context, h *Handle) error { return h.UpdateAndRelease(ctx, increment) },
-		"Renew":            func(ctx context.Context, h *Handle) error { return h.Renew(ctx) },
-		"Delete":           func(ctx context.Context, h *Handle) error { return h.Delete(ctx) },
+	for name, command := range map[string]func(context.Context, *Lease) error{
+		"Update":           func(ctx context.Context, h *Lease) error { return h.Update(ctx, increment) },
+		"UpdateAndRelease": func(ctx context.Context, h *Lease) error { return h.UpdateAndRelease(ctx, increment) },
+		"Renew":            func(ctx context.Context, h *Lease) error { return h.Renew(ctx) },
+		"Delete":           func(ctx context.Context, h *Lease) error { return h.Delete(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {

@@ -13,95 +13,76 @@ import (
 )
 
 // Update implements doclock.Lease.
-func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
-	u, err := h.prepare(ctx, update, opts)
+func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
 		return err
 	}
-	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
+	if err := l.lock(ctx, l.writing); err != nil {
 		return err
 	}
-	if !h.isIn() {
-		h.writing.unlock()
-		return h.hold.released()
+	if err := l.ready(ctx); err != nil { // a command before this one has ended the lease
+		l.writing.unlock()
+		return err
 	}
-	err = h.run(ctx, func(ctx context.Context) error {
-		defer h.writing.unlock()
-		return h.hold.write(ctx, u)
+	err = l.run(ctx, l.sending(nil), func(ctx context.Context) error {
+		defer l.writing.unlock()
+		return l.write(ctx, u)
 	})
-	h.emitUnknown(ctx, err)
+	l.emitUnknown(ctx, err)
 	return engine.Raise(err)
 }
 
 // prepare checks an update and encodes it, in the caller's goroutine.
-func (h *Handle) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
-	if err := h.ready(ctx); err != nil {
+func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
+	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
-	u, err := h.hold.engine.ParseUpdate(update, opts...)
+	u, err := l.engine.ParseUpdate(update, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: update: %v: %w", doclock.ErrInvalidArgument, h.hold, err)
+		return nil, fmt.Errorf("%w: update: %v: %w", doclock.ErrInvalidArgument, l.name(), err)
 	}
 	return u, nil
 }
 
-// write sends a guarded write for one of the holders, who doesn't leave before its
-// answer. Writes are numbered over all holders.
-func (s *Hold) write(ctx context.Context, u *engine.Update) error {
-	if err := s.lockGate(ctx, &s.writing); err != nil {
-		return &notExecuted{error: err}
-	}
-	defer s.writing.unlock()
-	if s.in(ending, gone) { // by another holder, after the end of the validity
-		return s.err()
-	}
-	s.writes++
-	k := s.writes
-	if err := s.declaredLoss(); err != nil {
+// write sends a guarded write under the next number.
+func (l *Lease) write(ctx context.Context, u *engine.Update) error {
+	if err := l.declaredLoss(); err != nil {
 		return err
 	}
+	l.writes++
+	k := l.writes
 	var got engine.Answer
-	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
-		got, err = s.commands.Write(ctx, s.grant, u, k)
+	unsure, err := attempt.Settle(ctx, l.bounds(), func(ctx context.Context) (err error) {
+		got, err = l.commands.Write(ctx, l.grant, u, k)
 		return err
 	})
 	switch {
 	case err != nil && unsure == nil:
-		return s.failed("update", err)
+		return l.failed("update", err)
 	case err != nil:
-		return s.unknown("update", unsure)
+		return l.unknown("update", unsure)
 	case got.Outcome == engine.Applied:
 		return nil
 	case unsure == nil:
-		return s.lose(got)
+		return l.lose(got)
 	}
 	// An earlier attempt may have been applied: the entry knows.
-	img, err := s.read(ctx)
+	img, err := l.read(ctx)
 	if err != nil {
-		return s.unknown("update", oneline.Join(unsure, err))
+		return l.unknown("update", oneline.Join(unsure, err))
 	}
-	own, present := ownEntry(img, s.grant)
+	own, present := ownEntry(img, l.grant)
 	switch {
 	case present && own.Writes >= k:
 		return nil
-	case present:
-		return s.unknown("update", unsure)
-	default:
-		_ = s.lose(engine.Answer{Image: img, Gone: img == nil})
-		return s.unknown("update", unsure)
+	case !present:
+		_ = l.lose(engine.Answer{Image: img, Gone: img == nil})
 	}
+	return l.unknown("update", unsure)
 }
 
-// read asks the document for the verdict on a write of unknown outcome.
-func (s *Hold) read(ctx context.Context) (img *engine.Image, err error) {
-	_, err = s.settle(attempt.Detached(ctx), func(ctx context.Context) (err error) {
-		img, err = s.commands.Read(ctx, s.grant.Pin)
-		return err
-	})
-	return img, err
-}
-
-// provesNotApplied says that the absence of the hold's id from `done` proves
+// provesNotApplied says that the absence of the lease's id from `done` proves
 // that its last write was not applied (rule 18): an id that was there at the grant is
 // there still, so nothing was pushed out of `done`, and nobody erased or replaced it.
 func provesNotApplied(img *engine.Image, g engine.Grant) bool {
@@ -112,13 +93,4 @@ func provesNotApplied(img *engine.Image, g engine.Grant) bool {
 		return false
 	}
 	return g.LastDone != uuid.Nil && img.Lock.FinishedBy(g.LastDone)
-}
-
-// ownEntry is the grant's own entry in the image.
-func ownEntry(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
-	if img == nil {
-		return engine.Entry{}, false
-	}
-	own, present := img.Lock.Find(g.Tag, g.ID)
-	return own, present && own.Fence == g.Fence
 }

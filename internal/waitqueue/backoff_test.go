@@ -107,7 +107,7 @@ func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 	t.Parallel()
 	h := newHand()
 	now := time.UnixMilli(1_000_000)
-	d := newQueue(relations.Fair(), engine.DefaultPollInterval, h.now, new(int), noLeases{}, "one")
+	d := newQueue(Config{Rules: relations.Fair(), Longest: engine.DefaultPollInterval, Now: h.now, Holds: holdsNone}, "one")
 	d.view.update(image(1, now, heldBy("write", 1, now.Add(time.Hour))), 0)
 	place := Place{Seq: 2, Confirm: time.Hour}
 	for _, c := range []struct {
@@ -208,19 +208,15 @@ func newHand() *hand { return &hand{100 * time.Hour} }
 func (h *hand) now() time.Duration   { return h.at }
 func (h *hand) pass(d time.Duration) { h.at += d }
 
-// noLeases are those of a process that holds none.
-type noLeases struct{}
+func holdsNone(uuid.UUID) bool { return false }
 
-func (noLeases) Valid(uuid.UUID) bool   { return false }
-func (noLeases) Reserve(uuid.UUID) bool { return false }
-
-func newView() *view { return &view{clock: newHand().now, leases: noLeases{}} }
+func newView() *view { return &view{clock: newHand().now, holds: holdsNone} }
 
 var errClosed = errors.New("closed")
 
 // handQueues are queues on a hand's clock.
 func handQueues(h *hand, rules relations.Rules) *Queues {
-	return New(Config{Rules: rules, Now: h.now, Closing: make(chan struct{}), Closed: errClosed, Leases: noLeases{}})
+	return New(Config{Rules: rules, Now: h.now, Closing: make(chan struct{}), Closed: errClosed, Holds: holdsNone})
 }
 
 // The document whose _id is 1.

@@ -13,12 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// none are the leases of a process that has none.
-type none struct{}
-
-func (none) Valid(uuid.UUID) bool   { return false }
-func (none) Reserve(uuid.UUID) bool { return false }
-
 // Two waiters of one document: the first asks the server, and is granted the
 // lock. Its release is a handoff to the second, that so asks nobody.
 func Example() {
@@ -28,7 +22,7 @@ func Example() {
 		Now:     func() time.Duration { return time.Since(begun) + 1 },
 		Closing: make(chan struct{}),
 		Closed:  errors.New("closed"),
-		Leases:  none{},
+		Holds:   func(uuid.UUID) bool { return false },
 	})
 	pin := engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}}
 	document, ctx := waitqueue.Key(pin), context.Background()
@@ -43,17 +37,17 @@ func Example() {
 	first, second := ask(), ask()
 	w := queues.Enter(document, first, waitqueue.Known{})
 	next := queues.Enter(document, second, waitqueue.Known{})
-	step, _ := queues.Await(ctx, w)
-	fmt.Println("the first asks:", step.Kind == waitqueue.Ask)
-	queues.Settle(w, waitqueue.Result{ID: first.ID, Held: first.ID, Image: granted(first, 1), Document: document})
+	handed, _ := queues.Await(ctx, w)
+	fmt.Println("the first asks:", handed == nil)
+	queues.Settle(w, waitqueue.Result{ID: first.ID, Held: true, Image: granted(first, 1), Document: document})
 	queues.Leave(w)
 
 	successor := queues.Next(engine.Grant{Pin: pin, Entry: engine.Entry{Tag: "write", ID: first.ID}})
 	fmt.Println("the second is handed the lock:", successor.ID == second.ID)
 	queues.HandedOver(first.ID, engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
-	step, _ = queues.Await(ctx, next)
-	fmt.Println("the second has the answer:", step.Kind == waitqueue.Answer)
-	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: second.ID, Image: step.Answer.Image, Document: document})
+	handed, _ = queues.Await(ctx, next)
+	fmt.Println("the second has the answer:", handed != nil)
+	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: true, Image: handed.Image, Document: document})
 	queues.Leave(next)
 	// Output:
 	// the first asks: true

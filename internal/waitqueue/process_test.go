@@ -18,10 +18,9 @@ type process struct {
 	*Queues
 	document *document
 	closing  chan struct{}
-	late     sync.WaitGroup // what is released for waiters that have left
 
-	mu      sync.Mutex
-	holders map[uuid.UUID]int // of the entries that are held here
+	mu   sync.Mutex
+	held map[uuid.UUID]bool // the entries that are held here
 }
 
 // inBubble runs a simulation in virtual time: n processes lock one document. In
@@ -33,13 +32,12 @@ func inBubble(t *testing.T, rules relations.Rules, n int, body func(d *document,
 		begun := time.Now()
 		var ps []*process
 		for range n {
-			p := &process{document: d, closing: make(chan struct{}), holders: map[uuid.UUID]int{}}
-			p.Queues = New(Config{Rules: rules, Now: func() time.Duration { return time.Hour + time.Since(begun) }, Closing: p.closing, Closed: errClosed, Leases: p})
+			p := &process{document: d, closing: make(chan struct{}), held: map[uuid.UUID]bool{}}
+			p.Queues = New(Config{Rules: rules, Now: func() time.Duration { return time.Hour + time.Since(begun) }, Closing: p.closing, Closed: errClosed, Holds: p.holds})
 			ps = append(ps, p)
 		}
 		body(d, ps)
 		for i, p := range ps {
-			p.late.Wait()
 			if n := p.Documents(); n != 0 {
 				d.fault("process %d remembers %d documents", i, n)
 			}
@@ -74,31 +72,19 @@ func (d *document) sent() int {
 	return n
 }
 
-// Valid implements [Leases].
-func (p *process) Valid(id uuid.UUID) bool {
+func (p *process) holds(id uuid.UUID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.holders[id] > 0
-}
-
-// Reserve implements [Leases].
-func (p *process) Reserve(id uuid.UUID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.holders[id] == 0 {
-		return false
-	}
-	p.holders[id]++
-	return true
+	return p.held[id]
 }
 
 func (p *process) ask(tag string) Request {
 	return Request{Request: engine.Request{Tag: tag, ID: uuid.New()}, Exact: true, Begun: p.Now()}
 }
 
-// acquire waits for a lease as multilock does, and returns its entry.
+// acquire waits for a lease as multilock does, and returns its entry. What was granted to a
+// caller who has left is released.
 func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err error) {
-	r.Late = func(_ *Waiter, step Step) { p.late.Go(func() { p.forsake(r, step) }) }
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
 	defer func() {
@@ -106,29 +92,21 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 			p.document.release(r.ID)
 			p.Removed(keyOfOne, r.ID)
 		}
-		if late := p.Leave(w); late.Kind != 0 {
-			w.Late(w, late)
-		}
+		p.Leave(w)
 	}()
 	for {
-		step, err := p.Await(ctx, w)
-		switch {
-		case err != nil:
-			return uuid.Nil, err
-		case step.Kind == Joined:
-			return step.Entry, nil
-		}
-		got := step.Answer
-		if got.Image == nil {
-			got, held, err = p.enter(ctx, r, place)
-		}
+		handed, err := p.Await(ctx, w)
 		if err != nil {
 			return uuid.Nil, err
 		}
-		result := Result{ID: r.ID, Image: got.Image, Document: keyOfOne, Held: held}
+		got := handed
+		if got == nil || got.Image == nil {
+			got = p.enter(r, place)
+		}
+		result := Result{ID: r.ID, Image: got.Image, Document: keyOfOne}
 		switch got.Outcome {
 		case engine.Granted:
-			result.Held = r.ID
+			result.Held = true
 			p.hold(r.ID)
 		case engine.Waiting:
 			own, _ := got.Image.Lock.Find(r.Tag, r.ID)
@@ -139,69 +117,39 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 		}
 		result.Place = place
 		p.Settle(w, result)
-		if held = result.Held; held != uuid.Nil {
-			return held, nil
+		switch {
+		case result.Held && ctx.Err() != nil:
+			place = Place{}
+			p.release(r.Tag, r.ID)
+			return uuid.Nil, ctx.Err()
+		case result.Held:
+			return r.ID, nil
 		}
 	}
 }
 
-// enter asks for an entry, or joins one after a check.
-func (p *process) enter(ctx context.Context, r Request, place Place) (engine.Answer, uuid.UUID, error) {
+// enter asks for an entry, or whether the one that waits is granted.
+func (p *process) enter(r Request, place Place) *engine.Answer {
+	got := engine.Answer{}
 	if place.taken() {
-		return p.document.confirm(r.Request), uuid.Nil, nil
+		got = p.document.confirm(r.Request)
+	} else {
+		got = p.document.acquire(r.Request)
 	}
-	entry, check, err := p.Join(ctx, keyOfOne, r)
-	switch {
-	case err != nil:
-		return engine.Answer{}, uuid.Nil, err
-	case entry != uuid.Nil:
-		return engine.Answer{}, entry, nil
-	case check == nil:
-		return p.document.acquire(r.Request), uuid.Nil, nil
-	}
-	joined := p.Reserve(check.ID)
-	got := p.document.send(func() engine.Answer { return engine.Answer{Outcome: engine.Conflict, Image: p.document.image()} })
-	check.End(got.Image)
-	if !joined {
-		return p.document.acquire(r.Request), uuid.Nil, nil
-	}
-	if blocking, _ := engine.InTheWay(p.Rules, got.Image, r.Tag, nil); len(blocking) > 0 {
-		p.release(r.Tag, check.ID)
-		return got, uuid.Nil, nil
-	}
-	return got, check.ID, nil
+	return &got
 }
 
 func (p *process) hold(id uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders[id]++
+	p.held[id] = true
 }
 
-// forsake releases what was handed over to a waiter that had left.
-func (p *process) forsake(r Request, step Step) {
-	switch {
-	case step.Kind == Joined:
-		p.release(r.Tag, step.Entry)
-	case step.Answer.Outcome == engine.Granted:
-		p.hold(r.ID)
-		p.release(r.Tag, r.ID)
-	}
-}
-
-// release releases a lease: the last holder of an entry hands the lock over, or
-// releases it to nobody.
+// release hands the lock over, or releases it to nobody.
 func (p *process) release(tag string, id uuid.UUID) {
 	p.mu.Lock()
-	p.holders[id]--
-	last := p.holders[id] == 0
-	if last {
-		delete(p.holders, id)
-	}
+	delete(p.held, id)
 	p.mu.Unlock()
-	if !last {
-		return
-	}
 	grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: tag, ID: id}}
 	next := p.Next(grant)
 	if next == nil {
@@ -209,10 +157,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 		p.Released(grant)
 		return
 	}
-	got := p.document.handoff(id, *next)
-	if w := p.HandedOver(id, got); w != nil {
-		w.Late(w, Step{Kind: Answer, Answer: got})
-	}
+	p.HandedOver(id, p.document.handoff(id, *next))
 }
 
 // section is one critical section.

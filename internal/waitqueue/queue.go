@@ -2,7 +2,6 @@ package waitqueue
 
 import (
 	"cmp"
-	"container/list"
 	"slices"
 	"time"
 
@@ -17,137 +16,111 @@ type queue struct {
 	document  string // its key
 	rules     relations.Rules
 	clock     func() time.Duration
-	longest   time.Duration // pause
-	visits    *int
-	leases    Leases
+	longest   time.Duration        // pause
 	tags      map[string]*tagQueue // those with waiters
 	poller    *Waiter
 	stirred   bool // the poller's pause may have changed
 	contended bool // a waiter had to wait
 
-	view   view
-	run    localRun
-	shared map[string]*sharedEntry // by tag
+	view view
+	run  localRun
 }
 
-// tagQueue holds the waiters of one tag.
+// tagQueue holds the waiters of one tag, in their order.
 type tagQueue struct {
-	list.List // of *Waiter: first those with a place, by place; then by arrival
-	asleep    sleepers
-	busy      int // asking, or promised the lock
+	waiters []*Waiter
+	busy    int // asking, or promised the lock
 }
 
-func newQueue(rules relations.Rules, longest time.Duration, clock func() time.Duration, visits *int, leases Leases, document string) *queue {
+// mostAsking is how many waiters of a tag that ignores itself ask beside each other. Those
+// behind them would meet the same entries.
+const mostAsking = 8
+
+func newQueue(c Config, document string) *queue {
 	return &queue{
-		document: document, rules: rules, longest: longest, clock: clock, visits: visits, leases: leases,
-		tags:   map[string]*tagQueue{},
-		view:   view{clock: clock, leases: leases},
-		run:    localRun{clock: clock, most: firstRun},
-		shared: map[string]*sharedEntry{},
+		document: document, rules: c.Rules, clock: c.Now, longest: c.Longest,
+		tags: map[string]*tagQueue{},
+		view: view{clock: c.Now, holds: c.Holds},
+		run:  localRun{clock: c.Now, most: firstRun},
 	}
 }
 
-func (t *tagQueue) first() *Waiter { return t.Front().Value.(*Waiter) }
+func (t *tagQueue) first() *Waiter { return t.waiters[0] }
 
 func (d *queue) push(w *Waiter) {
 	t := d.tags[w.Tag]
 	if t == nil {
-		t = &tagQueue{asleep: newSleepers(d.visits)}
+		t = &tagQueue{}
 		d.tags[w.Tag] = t
 	}
-	w.queue, w.element = d, t.PushBack(w)
-	if w.place.taken() {
-		for e := w.element.Prev(); e != nil && !e.Value.(*Waiter).place.taken(); e = w.element.Prev() {
-			t.MoveBefore(w.element, e)
-		}
-	}
-	d.sort(w)
-	d.count(t, w)
+	w.queue, w.removed = d, false
+	t.insert(w)
 	d.stirred = d.stirred || t.first() == w
 }
 
-// sort moves a waiter with a place before those with later places.
+func (t *tagQueue) insert(w *Waiter) {
+	i, _ := slices.BinarySearchFunc(t.waiters, w, func(a, b *Waiter) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	t.waiters = slices.Insert(t.waiters, i, w)
+}
+
+// sort moves a waiter to its place among the others: it may have got one in the document.
 func (d *queue) sort(w *Waiter) {
-	if w.element == nil || !w.place.taken() {
+	if w.removed {
 		return
 	}
-	for e := w.element.Prev(); e != nil; e = w.element.Prev() {
-		if before := e.Value.(*Waiter).place; !before.taken() || before.Seq < w.place.Seq {
-			return
-		}
-		d.tags[w.Tag].MoveBefore(w.element, e)
-	}
+	t := d.tags[w.Tag]
+	t.waiters = slices.DeleteFunc(t.waiters, func(other *Waiter) bool { return other == w })
+	t.insert(w)
 }
 
 // remove may be called twice.
 func (d *queue) remove(w *Waiter) {
-	if w.element == nil {
+	if w.removed {
 		return
 	}
 	t := d.tags[w.Tag]
-	d.uncount(t, w)
+	t.count(w.state, -1)
 	d.stirred = d.stirred || t.first() == w
-	t.Remove(w.element)
-	w.element = nil
-	if t.Len() == 0 {
+	t.waiters = slices.DeleteFunc(t.waiters, func(other *Waiter) bool { return other == w })
+	w.removed = true
+	if len(t.waiters) == 0 {
 		delete(d.tags, w.Tag)
 	}
 }
 
 func (d *queue) set(w *Waiter, s state) {
-	if w.element == nil {
-		w.state = s
-		return
+	if !w.removed {
+		d.tags[w.Tag].count(w.state, -1)
+		d.tags[w.Tag].count(s, 1)
 	}
-	t := d.tags[w.Tag]
-	d.uncount(t, w)
 	w.state = s
-	d.count(t, w)
 }
 
-// count adds a waiter to those of its tag with the same state.
-func (d *queue) count(t *tagQueue, w *Waiter) {
-	switch {
-	case w.state.busy():
-		t.busy++
-	case w.state == asleep:
-		t.asleep.add(w, d.view.news)
-	}
-}
-
-func (d *queue) uncount(t *tagQueue, w *Waiter) {
-	switch {
-	case w.state.busy():
-		t.busy--
-	case w.state == asleep:
-		t.asleep.remove(w)
+func (t *tagQueue) count(s state, n int) {
+	if s.busy() {
+		t.busy += n
 	}
 }
 
 // granted removes a waiter that has its lease. A waiter that got it by asking
 // begins a new local run.
-func (d *queue) granted(w *Waiter, held uuid.UUID) {
+func (d *queue) granted(w *Waiter) {
 	if w.state == asking {
 		d.run.begin(d.view.rivals)
 	}
 	d.remove(w)
-	if held == w.ID {
-		d.arrived(w.Request)
-	}
-}
-
-// arrived records that a request has an entry of its own.
-func (d *queue) arrived(r Request) {
-	d.view.owns(r.ID)
-	d.open(r)
+	d.view.owns(w.ID)
 }
 
 // observe records the image of a command that was sent at that time or later.
 func (d *queue) observe(img *engine.Image, sent time.Duration) {
 	changed := d.view.changes
-	if d.view.update(img, sent) {
-		d.review()
-	}
+	d.view.update(img, sent)
 	d.stirred = d.stirred || d.view.changes != changed
 }
 
@@ -159,7 +132,6 @@ func (d *queue) released(id uuid.UUID) { d.forget(departure{id: id, over: true, 
 
 func (d *queue) forget(entry departure) {
 	d.view.forget(entry)
-	d.close(entry.id)
 	d.stirred = true
 }
 
@@ -175,9 +147,6 @@ func (d *queue) heads() []*Waiter {
 
 // judge wakes the waiters that may ask, and names the poller.
 func (d *queue) judge() {
-	for tag := range d.shared {
-		d.admit(tag)
-	}
 	heads := d.heads()
 	if len(heads) == 0 {
 		d.poller = nil
@@ -193,44 +162,30 @@ func (d *queue) judge() {
 	}
 	img := d.view.now()
 	for _, head := range heads {
-		d.judgeTag(d.tags[head.Tag], img)
-	}
-}
-
-// judgeTag wakes the first waiters of a tag: all that do not depend on each other.
-func (d *queue) judgeTag(t *tagQueue, img *engine.Image) {
-	last := d.lastToAsk(t)
-	free := false // what is true of one is true of all behind it
-	for {
-		w := t.asleep.first(d.clock(), d.view.news)
-		if w == nil || last != nil && last.before(w) || !free && !d.mayAsk(w, img) {
-			return
-		}
-		free = w != d.poller && !w.place.taken()
-		d.poll(w)
-		w.wake()
-	}
-}
-
-// lastToAsk is the first waiter of a tag on which those behind it depend, or nil.
-func (d *queue) lastToAsk(t *tagQueue) (last *Waiter) {
-	first := t.first()
-	if d.related(first.Tag, first.Tag) {
-		return first
-	}
-	for _, sharing := range t.asleep.sharing {
-		if w := sharing.first(); w != nil && d.gathers(w.Request) && (last == nil || w.before(last)) {
-			last = w
+		for _, w := range d.front(head.Tag) {
+			if w.state == asleep && d.unrested(w) == 0 && d.mayAsk(w, img) {
+				d.poll(w)
+				w.wake()
+			}
 		}
 	}
-	return last
 }
 
-// poll lets a waiter ask after its pause.
+// front are the waiters of a tag that may ask: the first, or the first few if they don't
+// depend on each other.
+func (d *queue) front(tag string) []*Waiter {
+	waiters := d.tags[tag].waiters
+	if d.related(tag, tag) {
+		return waiters[:1]
+	}
+	return waiters[:min(mostAsking, len(waiters))]
+}
+
+// poll lets a waiter ask.
 func (d *queue) poll(w *Waiter) {
 	if w.state == asleep {
 		d.set(w, asking)
-		w.sent, w.news = d.clock(), d.view.news
+		w.sent, w.news, w.handed = d.clock(), d.view.news, nil
 	}
 }
 
@@ -255,14 +210,11 @@ func (d *queue) refused(w *Waiter, img *engine.Image) {
 	}
 }
 
-// mayAsk says that a waiter has a chance, and that no other waiter is in its way:
-// none that asks now, and no earlier one that will ask.
+// mayAsk says that a waiter has a chance, and that no other waiter of this process that
+// asks now is in its way. Without a view only the poller asks.
 func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 	for other, t := range d.tags {
-		if t.busy > 0 && (img == nil || d.related(w.Tag, other) || other == w.Tag && d.gathers(w.Request)) {
-			return false
-		}
-		if first := t.first(); img != nil && first.order < w.order && first.state == asleep && d.related(w.Tag, other) && d.hasChance(first, img) {
+		if t.busy > 0 && (img == nil || d.related(w.Tag, other)) {
 			return false
 		}
 	}
@@ -272,11 +224,11 @@ func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 	return d.hasChance(w, img)
 }
 
-// hasChance says that no entry of the view is in a waiter's way. The first waiter
-// also asks for a place in the document, if its tag waits there.
+// hasChance says that no entry of the view is in a waiter's way. The first waiter of a tag
+// also asks for a place in the document, if the tag waits there.
 func (d *queue) hasChance(w *Waiter, img *engine.Image) bool {
 	blocking, _ := d.inTheWay(w, img)
-	return len(blocking) == 0 || w == d.poller && !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
+	return len(blocking) == 0 || w == d.tags[w.Tag].first() && !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
 		return d.rules[w.Tag][e.Tag].Kind.Arriving() != relations.Blocked
 	})
 }

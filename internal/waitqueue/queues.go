@@ -23,27 +23,16 @@ type Queues struct {
 	promised map[uuid.UUID]*Waiter // by the entry that is handed over
 	swept    int                   // queues that the last sweep left
 	count    uint64                // of arrivals
-	visits   int                   // in which waiters were found, added and removed
 }
 
 // Config is what the queues need.
 type Config struct {
 	Rules   relations.Rules
-	Longest time.Duration        // pause between two asks; 0 means that of package engine
-	Now     func() time.Duration // a clock that is never set back; pauses are timed by the real one
-	Closing <-chan struct{}      // is closed when all waits must end
-	Closed  error                // the error of all waits then
-	Leases  Leases
-}
-
-// Leases is what the queues ask of the leases of their Locker.
-type Leases interface {
-	// Valid reports whether a lease with this id is held here, and valid.
-	Valid(id uuid.UUID) bool
-
-	// Reserve keeps one more lease of a shared entry for a waiter, without a command.
-	// It is false if nobody can join any more.
-	Reserve(id uuid.UUID) bool
+	Longest time.Duration           // pause between two asks; 0 means that of package engine
+	Now     func() time.Duration    // a clock that is never set back; pauses are timed by the real one
+	Closing <-chan struct{}         // is closed when all waits must end
+	Closed  error                   // the error of all waits then
+	Holds   func(id uuid.UUID) bool // reports whether a lease with this id is held here, and valid
 }
 
 // New makes queues without waiters.
@@ -69,50 +58,56 @@ func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
 	return w
 }
 
-// Await returns the waiter's next step. Otherwise its error is the end of ctx,
-// the queues' end, or a failure of all waiters ([Queues.Fail]).
-func (q *Queues) Await(ctx context.Context, w *Waiter) (Step, error) {
+// Await returns when the waiter may ask the server, or has the answer of a handoff.
+// Otherwise its error is the end of ctx, the queues' end, or a failure of all waiters
+// ([Queues.Fail]). A waiter that is promised a lock waits for the answer, whatever ends.
+func (q *Queues) Await(ctx context.Context, w *Waiter) (handed *engine.Answer, err error) {
+	var end error
 	for {
-		step, pause, err := q.next(w)
-		if step.Kind != 0 || err != nil {
-			return step, err
-		}
-		if err := q.sleep(ctx, w, pause); err != nil {
-			return Step{}, err
+		over, pause := q.next(w)
+		switch {
+		case over:
+			return w.handed, w.failure
+		case end == nil:
+			end = q.sleep(ctx, w, pause)
+		case pause == untilAnswered:
+			<-w.nudge
+		default:
+			return nil, end
 		}
 	}
 }
 
-// Asleep says that the waiter has no next step yet.
+// Asleep says that the waiter has to wait.
 func (q *Queues) Asleep(w *Waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return w.state == asleep
 }
 
-// next is the waiter's next step, or else how long to wait for a nudge; negative is
-// without end.
-func (q *Queues) next(w *Waiter) (step Step, pause time.Duration, err error) {
+// next says whether the waiter's wait is over, or how long it may sleep.
+func (q *Queues) next(w *Waiter) (over bool, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch w.state {
 	case asking:
-		return Step{Kind: Ask}, 0, nil
+		return true, 0
 	case answered:
 		w.queue.set(w, taking)
-		return w.step, 0, w.failure
+		return true, 0
 	case promised:
-		return Step{}, -1, nil
+		return false, untilAnswered
 	default:
 		w.queue.contended = true
-		return Step{}, w.queue.pause(w), nil
+		return false, w.queue.pause(w)
 	}
 }
 
-// sleep ends with a nudge, or after the pause: then the waiter may ask.
+// sleep ends with a nudge, or after the pause: then the waiter may ask. Its error is the
+// end of the wait.
 func (q *Queues) sleep(ctx context.Context, w *Waiter, pause time.Duration) error {
 	var over <-chan time.Time
-	if pause >= 0 {
+	if pause < forEver {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()
 		over = timer.C
@@ -135,7 +130,7 @@ func (q *Queues) sleep(ctx context.Context, w *Waiter, pause time.Duration) erro
 // Result is what a waiter's step has brought.
 type Result struct {
 	ID       uuid.UUID     // of the waiter's request from now on
-	Held     uuid.UUID     // the entry whose lease it has, or none
+	Held     bool          // it has the lock
 	Place    Place         // where it waits in the document, or none
 	Image    *engine.Image // that it was answered with, or nil
 	Sent     time.Duration // when that command was sent; zero is when the step came
@@ -154,9 +149,9 @@ func (q *Queues) Settle(w *Waiter, r Result) {
 	if r.Sent != 0 {
 		w.sent = r.Sent
 	}
-	if r.Held != uuid.Nil {
+	if r.Held {
 		d.observe(r.Image, w.sent)
-		d.granted(w, r.Held)
+		d.granted(w)
 	} else {
 		d.sort(w)
 		d.refused(w, r.Image)
@@ -183,20 +178,15 @@ func (q *Queues) move(w *Waiter, document string) {
 	d.set(w, state)
 }
 
-// Leave removes the waiter from its queue. It returns the step that came too late: an
-// answer or a lease that the waiter has not taken.
-func (q *Queues) Leave(w *Waiter) (late Step) {
+// Leave removes the waiter from its queue.
+func (q *Queues) Leave(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.state == answered {
-		late = w.step
-	}
 	d := w.queue
 	d.set(w, left)
 	d.remove(w)
 	d.judge()
 	q.drop(d)
-	return late
 }
 
 // Fail ends the waits of the same document with the error of one waiter, which could
@@ -206,9 +196,8 @@ func (q *Queues) Fail(failed *Waiter, err error) {
 	defer q.mu.Unlock()
 	d := failed.queue
 	for _, t := range d.tags {
-		for _, w := range t.asleep.all() {
-			q.visits++
-			if w != failed {
+		for _, w := range t.waiters {
+			if w != failed && w.state == asleep {
 				w.failure = err
 				d.set(w, answered)
 				w.wake()
@@ -236,7 +225,11 @@ func (q *Queues) Waiting(document string) (n int) {
 		return 0
 	}
 	for _, t := range d.tags {
-		n += len(t.asleep.all())
+		for _, w := range t.waiters {
+			if w.state == asleep {
+				n++
+			}
+		}
 	}
 	return n
 }
@@ -253,20 +246,19 @@ func (q *Queues) queue(document string) *queue {
 	d := q.queues[document]
 	if d == nil {
 		q.sweep()
-		d = newQueue(q.Rules, q.Longest, q.Now, &q.visits, q.Leases, document)
+		d = newQueue(q.Config, document)
 		q.queues[document] = d
 	}
 	return d
 }
 
 // drop removes a queue without waiters. It keeps a queue that had waiters while
-// the process has the lock, and a queue whose entry may be joined: other waiters
-// will come.
+// the process has the lock: other waiters will come.
 func (q *Queues) drop(d *queue) {
 	if q.queues[d.document] != d { // another one stands there by now
 		return
 	}
-	if len(d.tags) == 0 && len(d.shared) == 0 && (len(d.view.own) == 0 || !d.contended) {
+	if len(d.tags) == 0 && (len(d.view.own) == 0 || !d.contended) {
 		delete(q.queues, d.document)
 	}
 }
@@ -280,9 +272,95 @@ func (q *Queues) sweep() {
 	for document, d := range q.queues {
 		img := d.view.now()
 		expired := img == nil || !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool { return e.Expires.After(img.Now) })
-		if len(d.tags) == 0 && expired && !d.sharing() {
+		if len(d.tags) == 0 && expired {
 			delete(q.queues, document)
 		}
 	}
 	q.swept = len(q.queues)
+}
+
+// Next promises the lock to the waiter that gets it when the grant's entry is released.
+// HandedOver must follow. It is nil if nobody waits, if the local run is over, or if a
+// handoff can't serve the next waiter.
+func (q *Queues) Next(g engine.Grant) *engine.Successor {
+	document := Key(g.Pin)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	d := q.queues[document]
+	if d == nil {
+		return nil
+	}
+	w := d.successor(g.ID)
+	if w == nil {
+		return nil
+	}
+	d.releasing(g.ID)
+	d.set(w, promised)
+	w.sent, w.news = q.Now(), d.view.news
+	q.promised[g.ID] = w
+	return &engine.Successor{
+		Request: engine.Request{Tag: w.Tag, ID: w.ID, Document: w.Document, Terms: w.Terms},
+		Waiting: w.place.taken(),
+	}
+}
+
+// HandedOver gives the promised waiter its answer. The released entry has left the
+// document, or may have.
+func (q *Queues) HandedOver(from uuid.UUID, got engine.Answer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.promised[from]
+	delete(q.promised, from)
+	d := w.queue
+	d.released(from)
+	w.handed = &got
+	d.set(w, answered)
+	if got.Image != nil && got.Outcome == engine.Granted {
+		d.view.owns(w.ID)
+	}
+	w.wake()
+	d.observe(got.Image, w.sent)
+	d.judge()
+	q.drop(d)
+}
+
+// Released notes that the grant's entry was released to nobody, or may have been.
+func (q *Queues) Released(g engine.Grant) {
+	q.learn(Key(g.Pin), func(d *queue) {
+		d.released(g.ID)
+		d.run.yield()
+	})
+}
+
+// Removed notes that the entry of a waiter that gave up is gone from the document.
+// It may have blocked others.
+func (q *Queues) Removed(document string, id uuid.UUID) {
+	q.learn(document, func(d *queue) { d.released(id) })
+}
+
+// Detached notes that the grant's entry was left to a token, or may have been. It stays
+// in the document, and this process will not release it: its waiters poll, as for an
+// entry of another process.
+func (q *Queues) Detached(g engine.Grant) {
+	q.learn(Key(g.Pin), func(d *queue) {
+		delete(d.view.own, g.ID)
+		d.stirred = true
+	})
+}
+
+// Resumed takes in the image of a resume's answer: the entry has another id than
+// before.
+func (q *Queues) Resumed(document string, img *engine.Image, sent time.Duration) {
+	q.learn(document, func(d *queue) { d.observe(img, sent) })
+}
+
+// learn applies an event to the document's queue, if there is one.
+func (q *Queues) learn(document string, event func(*queue)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d := q.queues[document]; d != nil {
+		event(d)
+		d.judge()
+		q.drop(d)
+	}
 }

@@ -117,39 +117,35 @@ func TestProcessesShareAHotLock(t *testing.T) {
 // on their way to the server: where readers overlap there is always one.
 func TestReadersThatOverlapLetAWriterIn(t *testing.T) {
 	for name, rules := range map[string]relations.Rules{"write preferring": relations.WritePreferring(), "fair": relations.Fair()} {
-		for _, shared := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", shared: ", shared), func(t *testing.T) {
-				simulated(t, rules, 2, func(d *document, ps []*process) {
-					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-					defer cancel()
-					var all sync.WaitGroup
-					for _, p := range ps {
-						for range 6 {
-							all.Go(func() {
-								for ctx.Err() == nil {
-									r := p.ask("read")
-									r.Shared = shared
-									_ = p.section(ctx, r, 7*time.Millisecond)
-								}
-							})
-						}
+		t.Run(name, func(t *testing.T) {
+			simulated(t, rules, 2, func(d *document, ps []*process) {
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				var all sync.WaitGroup
+				for _, p := range ps {
+					for range 6 {
+						all.Go(func() {
+							for ctx.Err() == nil {
+								_ = p.section(ctx, p.ask("read"), 7*time.Millisecond)
+							}
+						})
 					}
-					time.Sleep(time.Second)
-					for range 5 {
-						begun := time.Now()
-						if err := ps[0].section(ctx, ps[0].ask("write"), 0); err != nil {
-							d.fault("a writer: %v", err)
-						}
-						if took := time.Since(begun); took > time.Second {
-							d.fault("a writer waited for %v", took)
-						}
-						time.Sleep(50 * time.Millisecond)
+				}
+				time.Sleep(time.Second)
+				for range 5 {
+					begun := time.Now()
+					if err := ps[0].section(ctx, ps[0].ask("write"), 0); err != nil {
+						d.fault("a writer: %v", err)
 					}
-					cancel()
-					all.Wait()
-				})
+					if took := time.Since(begun); took > time.Second {
+						d.fault("a writer waited for %v", took)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				cancel()
+				all.Wait()
 			})
-		}
+		})
 	}
 }
 
@@ -363,8 +359,8 @@ func TestTheEndsOfAWait(t *testing.T) {
 			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
 				p := ps[0]
 				failed := p.Enter(keyOfOne, p.ask("write"), Known{})
-				if step, err := p.Await(context.Background(), failed); step.Kind != Ask {
-					d.fault("step %v, %v", step.Kind, err)
+				if handed, err := p.Await(context.Background(), failed); handed != nil || err != nil {
+					d.fault("%v, %v", handed, err)
 				}
 				var all sync.WaitGroup
 				for range 10 {
@@ -392,7 +388,7 @@ func TestAHandoffOfUnknownOutcome(t *testing.T) {
 		p.crowd(&all, 2, "write", 0)
 		time.Sleep(time.Second)
 		p.mu.Lock()
-		delete(p.holders, holder)
+		delete(p.held, holder)
 		p.mu.Unlock()
 		next := p.Next(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: holder}})
 		if next == nil {
@@ -422,29 +418,73 @@ func TestNoHandoffToOneself(t *testing.T) {
 	})
 }
 
-// The answer of a handoff comes back if its waiter has left before it, or leaves without
-// it.
-func TestAnAnswerThatIsNotTaken(t *testing.T) {
-	for name, early := range map[string]bool{"left before it": true, "left without it": false} {
+// A waiter whose wait has ended while it was promised the lock gets the answer, and not the
+// end of its wait: nobody else knows of its entry.
+func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
+	for name, end := range map[string]func(p *process, cancel func()){
+		"its caller leaves": func(_ *process, cancel func()) { cancel() },
+		"closed":            func(p *process, _ func()) { close(p.closing) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
 				p, first, second := ps[0], ps[0].ask("write"), ps[0].ask("write")
 				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
-				p.Settle(holder, Result{ID: first.ID, Held: first.ID, Image: d.acquire(first.Request).Image, Document: keyOfOne})
+				p.Settle(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
 				p.Leave(holder)
 				next := p.Next(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}})
-				if early && p.Leave(w).Kind != 0 {
-					d.fault("it has an answer before there is one")
-				}
-				late := p.HandedOver(first.ID, d.handoff(first.ID, *next))
-				if early != (late == w) {
-					d.fault("%v came too late", late)
-				}
-				if !early && p.Leave(w).Answer.Outcome != engine.Granted {
-					d.fault("the answer got lost")
-				}
+				var all sync.WaitGroup
+				all.Go(func() {
+					handed, err := p.Await(ctx, w)
+					if err != nil || handed == nil || handed.Outcome != engine.Granted {
+						d.fault("%v, %v", handed, err)
+					}
+				})
+				synctest.Wait()
+				end(p, cancel)
+				synctest.Wait()
+				p.HandedOver(first.ID, d.handoff(first.ID, *next))
+				all.Wait()
+				p.Leave(w)
 				d.release(second.ID)
 				p.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: second.ID}})
+			})
+		})
+	}
+}
+
+// A tag that the others respect is next, however many of them wait in its process: it has its
+// place in the document before its turn among all has come.
+func TestAnUrgentTagIsNext(t *testing.T) {
+	const hold = 500 * time.Millisecond
+	cooperative, assertive := relations.Relation{Kind: relations.Cooperative}, relations.Relation{Kind: relations.Assertive}
+	rules := relations.Rules{"normal": {"normal": cooperative, "urgent": cooperative}, "urgent": {"normal": assertive, "urgent": assertive}}
+	for _, normals := range []int{5, 80} {
+		t.Run(fmt.Sprint(normals), func(t *testing.T) {
+			simulated(t, rules, 1, func(d *document, ps []*process) {
+				ctx, cancel := context.WithCancel(context.Background())
+				var all sync.WaitGroup
+				for range normals {
+					all.Go(func() {
+						for ctx.Err() == nil {
+							_ = ps[0].section(ctx, ps[0].ask("normal"), hold)
+						}
+					})
+				}
+				time.Sleep(10 * time.Second)
+				for range 5 {
+					begun := time.Now()
+					if err := ps[0].section(ctx, ps[0].ask("urgent"), 0); err != nil {
+						d.fault("%v", err)
+					}
+					if took := time.Since(begun); took > 2*hold {
+						d.fault("it waited for %v", took)
+					}
+					time.Sleep(3 * time.Second)
+				}
+				cancel()
+				all.Wait()
 			})
 		})
 	}

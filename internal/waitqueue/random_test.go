@@ -20,7 +20,6 @@ type caller struct {
 	At, Hold time.Duration
 	Cancel   time.Duration // after At; 0 is never
 	Exact    bool
-	Shared   bool
 	Document bool
 }
 
@@ -52,10 +51,7 @@ func TestRandomCallersAreServed(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(rt, "gives up") == 0 {
 				c.Cancel = micro(300, "after") + 1
 			}
-			if c.Exact && rules.CheckShareable(c.Tag) == nil {
-				c.Shared = rapid.Bool().Draw(rt, "shared")
-				c.Document = rapid.IntRange(0, 3).Draw(rt, "document") == 0
-			}
+			c.Document = rapid.IntRange(0, 3).Draw(rt, "document") == 0
 			plan = append(plan, c)
 		}
 		dead := engine.Entry{Tag: rapid.SampledFrom(rules.Tags()).Draw(rt, "dead"), ID: uuid.New(), Seq: 1, Fence: 1}
@@ -104,7 +100,7 @@ func served(d *document, ps []*process, plan []caller, dead time.Duration) {
 			defer cancel()
 			p := ps[c.Process]
 			r := p.ask(c.Tag)
-			r.Exact, r.Shared, r.Document = c.Exact, c.Shared, c.Document
+			r.Exact, r.Document = c.Exact, c.Document
 			if err := p.section(ctx, r, c.Hold); err != nil && c.Cancel == 0 {
 				d.fault("%+v: %v", c, err)
 			}

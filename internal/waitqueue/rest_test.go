@@ -11,8 +11,7 @@ import (
 
 // may takes the waiter's next step, as Await does, and says how long it would sleep.
 func may(q *Queues, w *Waiter) (bool, time.Duration) {
-	step, pause, _ := q.next(w)
-	return step.Kind == Ask, pause
+	return q.next(w)
 }
 
 func settled(q *Queues, w *Waiter, img *engine.Image) {
@@ -145,8 +144,8 @@ func TestPlacesComeFirst(t *testing.T) {
 	q.Enter(keyOfOne, first, place(5))
 	q.Enter(keyOfOne, second, place(7))
 	order := func() (ids []uuid.UUID) {
-		for e := q.queues[keyOfOne].tags["write"].Front(); e != nil; e = e.Next() {
-			ids = append(ids, e.Value.(*Waiter).ID)
+		for _, w := range q.queues[keyOfOne].tags["write"].waiters {
+			ids = append(ids, w.ID)
 		}
 		return ids
 	}

@@ -15,8 +15,8 @@ const lately = time.Second
 // answered with, less the entries that this process has released since. It
 // predicts the server's answer.
 type view struct {
-	clock  func() time.Duration
-	leases Leases
+	clock func() time.Duration
+	holds func(uuid.UUID) bool
 
 	image   *engine.Image // or nil
 	taken   time.Duration // when the image came
@@ -155,7 +155,7 @@ func (v *view) keepOwn() {
 // mine says of an entry that this process holds it.
 func (v *view) mine(e engine.Entry) bool {
 	_, own := v.own[e.ID]
-	return own || v.leases.Valid(e.ID)
+	return own || v.holds(e.ID)
 }
 
 // forget notes that an entry is being released, or was. An image that is

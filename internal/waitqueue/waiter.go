@@ -1,24 +1,17 @@
 package waitqueue
 
 import (
-	"container/list"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/google/uuid"
 )
 
 // Request is what a waiter wants.
 type Request struct {
 	engine.Request
 	Exact  bool          // its filter demands the document's identity alone: a handoff can serve it
-	Shared bool          // it may join another holder's entry of this process
 	Begun  time.Duration // when it came, by the queues' clock
 	Nested bool          // its caller holds an entry of the document, and those before it may wait for that
-
-	// Late handles a step that comes after the waiter has left. The queues only keep
-	// it.
-	Late func(*Waiter, Step)
 }
 
 // Place is the place of a waiter's entry in the document queue. The zero Place
@@ -38,23 +31,6 @@ type Known struct {
 	Answered time.Duration // when it was answered
 }
 
-// Kind is the kind of a waiter's step.
-type Kind uint8
-
-// The kinds of steps.
-const (
-	Ask    Kind = iota + 1 // the waiter asks the server
-	Answer                 // a handoff to the waiter has ended
-	Joined                 // a lease of an entry that was there is reserved for the waiter
-)
-
-// Step is what a waiter does next.
-type Step struct {
-	Kind   Kind
-	Answer engine.Answer // of an Answer; without an image it is unknown whether the waiter has an entry
-	Entry  uuid.UUID     // of a Joined: one of its leases is reserved
-}
-
 // Waiter waits in the wait queue of a document. One goroutine at a time waits.
 type Waiter struct {
 	Request
@@ -65,15 +41,13 @@ type Waiter struct {
 	queue   *queue
 	place   Place
 	state   state
-	element *list.Element // in its queue, or nil
-	pile    *pile         // of the sleepers that it is in, and
-	at      [2]int        // its positions in its piles
-	asked   time.Duration // when it was last answered, or came
-	sent    time.Duration // when it last began to ask, or was promised the lock
-	news    uint64        // the view's then, or at the answer
-	rest    time.Duration // for how long after a refusal it doesn't ask without news
-	step    Step          // its next one, once answered
-	failure error         // that ends its wait
+	removed bool           // from its queue
+	asked   time.Duration  // when it was last answered, or came
+	sent    time.Duration  // when it last began to ask, or was promised the lock
+	news    uint64         // the view's then, or at the answer
+	rest    time.Duration  // for how long after a refusal it doesn't ask without news
+	handed  *engine.Answer // of a handoff; without an image it is unknown whether the waiter has an entry
+	failure error          // that ends its wait
 }
 
 // state is what a waiter is doing.
@@ -83,7 +57,7 @@ const (
 	asleep   state = iota
 	asking         // it asks the server, or is about to
 	promised       // a lease is being handed over to it
-	answered       // the handoff's answer has come, or a lease, or a failure
+	answered       // the handoff's answer has come, or a failure
 	taking         // it reads that
 	left           // it has the lock, or gave up
 )
@@ -104,4 +78,17 @@ func (w *Waiter) entry() *engine.Entry {
 		return nil
 	}
 	return &engine.Entry{ID: w.ID, Seq: w.place.Seq}
+}
+
+// before is the order of the waiters of a tag: those with a place in the document
+// come first, by place, and then the others, by arrival.
+func (w *Waiter) before(other *Waiter) bool {
+	switch taken := w.place.taken(); {
+	case taken != other.place.taken():
+		return taken
+	case taken:
+		return w.place.Seq < other.place.Seq
+	default:
+		return w.order < other.order
+	}
 }

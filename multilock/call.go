@@ -20,62 +20,70 @@ import (
 	"github.com/google/uuid"
 )
 
-// asked is what a call of TryAcquire, Enqueue, Acquire or Resume asks for. It doesn't
-// change from the first command on: a command that outlives its caller reads it, too.
-type asked struct {
+// call is what a call of TryAcquire, Enqueue, Acquire, Do or Resume asks for. It doesn't
+// change once it is under way: the goroutine that owns the acquire reads it, and so does
+// the caller.
+type call struct {
 	locker   *Locker
 	filter   engine.Filter
 	document string         // the key of its wait queue, if the filter names it
 	lane     string         // whose commands are bounded together: the document's, or the filter's
-	request  engine.Request // an acquire's has no id yet
-	shared   bool           // it may join an entry of another holder of this process
+	request  engine.Request // without an id
 	begun    time.Duration
 	into     []any // what the document is decoded into
 	maxWait  *time.Duration
 	skip     bool // it takes any document that matches and is free
 	leads    bool // it is a Lead's: Close ends its function at once
+	alone    bool // it shares no lease with others
 	bounds   engine.Attempts
-	holding  []*lease.Handle // what the context of the call holds
-	observed *observed       // or nil
-	silence  *silence
+	holding  []*lease.Lease // what the context of the call holds
+	observed *observed      // or nil
+	progress *progress
 }
 
-// silence is why an acquire has no answer: its last attempt had none, or waits for one.
-// So a caller who leaves is told.
-type silence struct {
-	mu    sync.Mutex
-	sent  time.Time // when the attempt began that is under way, or zero
-	ended error     // how the last one ended, or nil if it was answered
+// progress is what a caller is told who leaves: the last conflict, and why the last
+// attempt has no answer.
+type progress struct {
+	mu       sync.Mutex
+	conflict error
+	sent     time.Time // when the attempt began that is under way, or zero
+	ended    error     // how the last one ended, or nil if it was answered
+}
+
+// refused notes a conflict.
+func (p *progress) refused(conflict error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conflict = conflict
 }
 
 // during sends an attempt.
-func (s *silence) during(ctx context.Context, send func(context.Context) error) error {
-	s.mu.Lock()
-	s.sent = time.Now()
-	s.mu.Unlock()
+func (p *progress) during(ctx context.Context, send func(context.Context) error) error {
+	p.mu.Lock()
+	p.sent = time.Now()
+	p.mu.Unlock()
 	err := send(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sent, s.ended = time.Time{}, err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent, p.ended = time.Time{}, err
 	return err
 }
 
-// why is an error, or nil if the last attempt was answered.
-func (s *silence) why() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// told are the last conflict, and why the last attempt has no answer; both may be nil.
+func (p *progress) told() (conflict, silence error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
-	case s.ended != nil:
-		return explain("acquire", s.ended)
-	case !s.sent.IsZero():
-		return fmt.Errorf("doclock: acquire: no answer for %v: %w", time.Since(s.sent).Round(time.Millisecond), os.ErrDeadlineExceeded)
-	default:
-		return nil
+	case p.ended != nil:
+		silence = explain("acquire", p.ended)
+	case !p.sent.IsZero():
+		silence = fmt.Errorf("doclock: acquire: no answer for %v: %w", time.Since(p.sent).Round(time.Millisecond), os.ErrDeadlineExceeded)
 	}
+	return p.conflict, silence
 }
 
 // begin checks an acquire's arguments; nothing is sent yet.
-func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*asked, error) {
+func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*call, error) {
 	if _, known := l.engine.Rules()[tag]; !known {
 		return nil, fmt.Errorf("%w: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(l.engine.Rules().Tags(), ", "))
 	}
@@ -104,19 +112,19 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
-	a := asked{
-		locker:  l,
-		request: engine.Request{Tag: tag, Document: cfg.Into != nil, Terms: terms},
-		begun:   l.queues.Now(),
-		into:    targets(cfg),
-		maxWait: cfg.MaxWait,
-		skip:    cfg.SkipLocked,
-		leads:   cfg.Leads,
-		bounds:  l.engine.Attempt(l.engine.LeaseBy(tag, terms)),
-		holding: lease.HeldBy(ctx),
-		silence: new(silence),
+	c := call{
+		locker:   l,
+		request:  engine.Request{Tag: tag, Document: cfg.Into != nil, Terms: terms},
+		begun:    l.queues.Now(),
+		into:     targets(cfg),
+		maxWait:  cfg.MaxWait,
+		skip:     cfg.SkipLocked,
+		leads:    cfg.Leads,
+		bounds:   l.engine.Attempt(l.engine.LeaseBy(tag, terms)),
+		holding:  lease.HeldBy(ctx),
+		progress: new(progress),
 	}
-	all := a.of(f.Sorted(cfg.Sort))
+	all := c.of(f.Sorted(cfg.Sort))
 	all.observed = l.observed(ctx, all)
 	return all, nil
 }
@@ -185,14 +193,14 @@ func targets(cfg engine.AcquireConfig) []any {
 }
 
 // tries says that the call takes an attempt's time, and no more.
-func (a *asked) tries() bool { return a.maxWait != nil && *a.maxWait == 0 }
+func (c *call) tries() bool { return c.maxWait != nil && *c.maxWait == 0 }
 
 // refuse refuses options that a call has no use for.
-func (a *asked) refuse(call string, ticket bool) error {
+func (c *call) refuse(call string, ticket bool) error {
 	switch {
-	case a.maxWait != nil:
+	case c.maxWait != nil:
 		return fmt.Errorf("%w: %s doesn't wait; give MaxWait to Acquire or Do", doclock.ErrInvalidArgument, call)
-	case a.skip && ticket:
+	case c.skip && ticket:
 		return fmt.Errorf("%w: %s takes a place in the queue of one document; give SkipLocked to TryAcquire, Acquire or Do", doclock.ErrInvalidArgument, call)
 	default:
 		return nil
@@ -201,88 +209,54 @@ func (a *asked) refuse(call string, ticket bool) error {
 
 // of is what the call asks for of the documents that this filter finds, which are
 // some of those that the call's own filter finds.
-func (a asked) of(f engine.Filter) *asked {
-	a.filter, a.document = f, ""
+func (c call) of(f engine.Filter) *call {
+	c.filter, c.document = f, ""
 	if f.Pin != nil {
-		a.document = waitqueue.Key(f.Pin)
+		c.document = waitqueue.Key(f.Pin)
 	}
-	if a.lane = a.document; a.lane == "" {
-		a.lane = f.Key()
+	if c.lane = c.document; c.lane == "" {
+		c.lane = f.Key()
 	}
-	a.shared = f.Exact && a.request.Terms == (engine.Terms{}) && slices.Contains(a.locker.engine.Shared, a.request.Tag)
-	a.observed.names(documentOf(f.Pin))
-	return &a
+	c.observed.names(documentOf(f.Pin))
+	return &c
 }
 
 // by is the request for an entry with this id.
-func (a *asked) by(id uuid.UUID) engine.Request {
-	r := a.request
+func (c *call) by(id uuid.UUID) engine.Request {
+	r := c.request
 	r.ID = id
 	return r
 }
 
-// queuedBy is that request as the wait queue takes it.
-func (a *asked) queuedBy(id uuid.UUID, late func(*waitqueue.Waiter, waitqueue.Step)) waitqueue.Request {
-	return waitqueue.Request{
-		Request: a.by(id), Exact: a.filter.Exact, Shared: a.shared, Begun: a.begun, Late: late,
-		Nested: slices.ContainsFunc(a.holding, a.isOf),
-	}
+// waiter is that request as the wait queue takes it.
+func (c *call) waiter(id uuid.UUID) waitqueue.Request {
+	return waitqueue.Request{Request: c.by(id), Exact: c.filter.Exact, Begun: c.begun, Nested: slices.ContainsFunc(c.holding, c.isOf)}
 }
 
 // failed makes the error of an acquire. If its context, MaxWait or Close has ended
 // it, the error names the holders in the way, by the last conflict or else by
 // what this process knows. If no server can be reached, or the last attempt has no
 // answer, it says so.
-func (a *asked) failed(ctx context.Context, err, last error) error {
+func (c *call) failed(ctx context.Context, err error) error {
 	if endedBy(ctx, err) {
-		if last == nil && !errors.Is(err, doclock.ErrConflict) {
-			last = a.known()
+		conflict, silence := c.progress.told()
+		if conflict == nil && !errors.Is(err, doclock.ErrConflict) {
+			conflict = c.known()
 		}
-		err = oneline.Join(err, last, cmp.Or(a.locker.engine.Unreachable(), a.silence.why()))
+		err = oneline.Join(err, conflict, cmp.Or(c.locker.engine.Unreachable(), silence))
 	}
 	return notAcquired(err)
 }
 
 // known is the conflict that the wait queue's view of the document shows for the
 // acquire, or nil without a view.
-func (a *asked) known() error {
-	img := a.locker.queues.View(a.document)
+func (c *call) known() error {
+	img := c.locker.queues.View(c.document)
 	if img == nil {
 		return nil
 	}
-	if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) == 0 {
+	if blocking, _ := c.locker.engine.InTheWay(img, c.request.Tag, nil); len(blocking) == 0 {
 		return nil
 	}
-	return a.conflict(img, nil)
-}
-
-// deliver gives the caller the document of a lease, which is released if that fails.
-func (a *asked) deliver(img *engine.Image, held *lease.Handle, err error) (*lease.Handle, error) {
-	if held == nil {
-		return nil, err
-	}
-	err = a.locker.decode(img, a.into, func() { a.locker.cleanup.release(context.Background(), a.request, held, nil) })
-	if err != nil {
-		return nil, err
-	}
-	return held, nil
-}
-
-// decode gives the caller the document, in the caller's own goroutine: a
-// command whose caller gave up must not write into the caller's memory. If it can't
-// be decoded, or the caller's own decoding panics, failed is called.
-func (l *Locker) decode(img *engine.Image, targets []any, failed func()) error {
-	decoded := false
-	defer func() {
-		if !decoded { // or the caller's code has panicked
-			failed()
-		}
-	}()
-	for _, into := range targets {
-		if err := l.engine.Decode(img, into); err != nil {
-			return oneline.Because(fmt.Errorf("doclock: decode the document into a %T", into), err)
-		}
-	}
-	decoded = true
-	return nil
+	return c.conflict(img, nil)
 }

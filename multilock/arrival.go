@@ -1,0 +1,220 @@
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/waitqueue"
+	"github.com/google/uuid"
+)
+
+// arrival is an acquire by one id, which serves one entry only, and what is known of it.
+type arrival struct {
+	*call
+	id     uuid.UUID
+	unsure unsure        // attempts of unknown outcome
+	place  *engine.Grant // of the entry that waits in the document, or nil
+	pruned bool          // the entry is gone, and a new arrival can make one
+	slot   func()        // gives back the slot of a command whose caller has left meanwhile, or nil
+}
+
+func (c *call) arrival() arrival { return arrival{call: c, id: uuid.New()} }
+
+// unsure counts attempts of unknown outcome: each of them may still be executed.
+type unsure struct {
+	n    int
+	last time.Time // when the last one ended
+}
+
+func (u *unsure) count() {
+	u.n++
+	u.last = time.Now()
+}
+
+// of are the attempts as those of a request.
+func (u unsure) of(r engine.Request) []lease.Unanswered {
+	if u.n == 0 {
+		return nil
+	}
+	return []lease.Unanswered{{Request: r, Attempts: u.n, Last: u.last}}
+}
+
+// ask asks for the lock, or for a place in the document if the tag has one, or whether the
+// entry that waits there is granted. If it is not granted, the error is a conflict, or nil
+// where the entry waits and nothing is in its way. The command runs to its end if ctx ends.
+func (a *arrival) ask(ctx context.Context, noPlace bool) (got granted, err error) {
+	closing := a.locker.ops.Closing()
+	if a.place != nil {
+		closing = nil
+	}
+	sent, done, err := a.locker.slots.take(ctx, a.call, closing)
+	if err != nil {
+		return got, err
+	}
+	answer, err := a.send(ctx, noPlace)
+	sent()
+	if err == nil {
+		got, err = a.judge(answer)
+	}
+	if ctx.Err() != nil && (a.place != nil || a.unsure.n > 0 || got.lease != nil) {
+		a.slot = done // until the entry is removed
+	} else {
+		done()
+	}
+	return got, err
+}
+
+// send sends the acquire, or the confirm of an entry that waits, until it is answered. Only
+// a filter that pins the document may be sent twice: another one could find another
+// document.
+func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, err error) {
+	e, r := a.locker.engine, a.by(a.id)
+	if a.place != nil {
+		return got, a.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
+			got, err = e.Confirm(ctx, a.place.Pin, r)
+			return err
+		})
+	}
+	if a.locker.closing() {
+		return got, a.locker.closed
+	}
+	r.Try = noPlace
+	settle := attempt.Settle
+	if a.filter.Pin == nil {
+		settle = attempt.SettleOnce
+	}
+	return got, a.settle(ctx, "acquire", settle, func(ctx context.Context) (err error) {
+		filter := a.filter
+		if a.unsure.n > 0 {
+			filter = e.Again(filter, r)
+		}
+		got, err = e.Acquire(ctx, filter, r)
+		if err == nil && got.Outcome == engine.NotFound {
+			err = e.Absent(ctx, filter)
+		}
+		if err != nil && !engine.AsFailure(err).Nothing {
+			a.unsure.count()
+		}
+		return err
+	})
+}
+
+// judge applies an answer. An arrival is granted, or refused, or waits; a waiting
+// entry is granted, or kept, or lost ([doclock.ErrLost]).
+func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
+	e, r := a.locker.engine, a.by(a.id)
+	got.image, got.sent = answer.Image, answer.Sent.Mono
+	a.observed.sees(answer.Image)
+	arrives := a.place == nil
+	switch {
+	case !arrives && answer.Outcome == engine.Lost:
+		return got, a.lost(answer, false)
+	case !arrives:
+	case answer.Outcome == engine.Granted, answer.Outcome == engine.Waiting:
+		place := e.Grant(answer.Image, r)
+		a.place = &place
+	case answer.Image != nil:
+		return got, a.conflict(answer.Image, nil)
+	default:
+		return got, a.notFound()
+	}
+	own, _ := answer.Image.Lock.Find(r.Tag, r.ID)
+	switch {
+	case own.Seq != a.place.Seq: // pruned, and made anew by a late duplicate
+		return got, a.lost(engine.Answer{}, true)
+	case answer.Outcome == engine.Waiting:
+		err = a.conflict(answer.Image, &own)
+		if arrives && !errors.Is(err, doclock.ErrConflict) { // a repeated acquire is not decided anew, and may wait although no entry blocks it
+			err = nil
+		}
+		return got, err
+	}
+	a.place = nil
+	got.lease = a.locker.leases.New(e.Grant(answer.Image, r), answer.Sent, a.unsure.of(r)...)
+	return got, nil
+}
+
+// lost leaves the entry to the clean-up, and is the error of its loss.
+func (a *arrival) lost(answer engine.Answer, seen bool) error {
+	a.locker.cleanup.discard(a.place.Pin, a.by(a.id), a.unsure, seen, nil)
+	err := a.locker.missing(*a.place, answer)
+	a.place, a.unsure, a.pruned = nil, unsure{}, true
+	return err
+}
+
+// end is the end of the acquire. Without a lease no entry may stay in the document; one that
+// a command has made whose caller has left is removed before another command may be sent.
+func (a *arrival) end(ctx context.Context, got granted, err error) (granted, error) {
+	if got.lease != nil && ctx.Err() == nil {
+		return got, nil
+	}
+	if got.lease != nil {
+		a.takeBack(got.lease)
+		err = cmp.Or(err, attempt.Ended(ctx))
+	} else {
+		a.withdraw()
+	}
+	if a.slot != nil {
+		a.slot()
+	}
+	return granted{}, err
+}
+
+// withdraw removes the entry from the document, if there is one or may be. It waits for the
+// answer where the arrival still has its slot.
+func (a *arrival) withdraw() {
+	removed := make(chan struct{})
+	a.discard(func(error) { close(removed) })
+	if a.slot != nil {
+		<-removed
+	}
+}
+
+// discard leaves the entry to the clean-up, which calls answer once a command was answered.
+func (a *arrival) discard(answer func(error)) {
+	pin := a.filter.Pin
+	if a.place != nil {
+		pin = a.place.Pin
+	}
+	a.locker.cleanup.discard(pin, a.by(a.id), a.unsure, a.place != nil, answer)
+}
+
+// queued is the entry's place, or none, as the wait queue knows it.
+func (a *arrival) queued() waitqueue.Place {
+	if a.place == nil {
+		return waitqueue.Place{}
+	}
+	return waitqueue.Place{Seq: a.place.Seq, Confirm: a.keeps()}
+}
+
+// keeps is the longest pause between two confirms that keeps the place.
+func (c *call) keeps() time.Duration { return c.locker.engine.Wait(c.request.Tag) / 3 }
+
+// settle sends a command until it is answered, or explains why it has no answer.
+func (c *call) settle(ctx context.Context, command string, settle settler, send func(context.Context) error) error {
+	unsure, err := settle(ctx, c.bounds, func(ctx context.Context) error { return c.progress.during(ctx, send) })
+	if err == nil {
+		return nil
+	}
+	cause := cmp.Or(unsure, err)
+	if engine.AsFailure(cause).Cause == engine.CauseRace && !c.skip {
+		return fmt.Errorf("%w: %w", c.notFound(), cause)
+	}
+	return explain(command, cause)
+}
+
+// settler is [attempt.Settle] or [attempt.SettleOnce].
+type settler func(context.Context, engine.Attempts, func(context.Context) error) (unsure, err error)
+
+// outage reports that no server has taken a command for as long as any command is
+// repeated. A call that tries once gives up before.
+func (c *call) outage(err error) bool {
+	return !c.tries() && engine.AsFailure(err).Outage()
+}
