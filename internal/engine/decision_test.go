@@ -135,15 +135,16 @@ func TestTemplatesAreBounded(t *testing.T) {
 		e.confirming(Request{Tag: "write", Terms: Terms{Owner: "a job"}}) // which a confirm doesn't write
 		e.renewing(Grant{TTL: e.Lease("write"), Entry: Entry{Tag: "write"}})
 	}
-	if n := len(e.templates.made); n != 4 {
+	if n := len(e.templates); n != 4 {
 		t.Errorf("%d templates were made for four commands", n)
 	}
-	for i := range mostTemplates + 10 {
+	most := otherTemplates + int(parts)*len(e.Rules())
+	for i := range most + 10 {
 		owner := fmt.Sprintf("job %d", i)
 		if update := e.arriving(Request{Tag: "write", Terms: Terms{Owner: owner}}); !bytes.Contains(update.Value, []byte(owner+"\x00")) {
 			t.Fatalf("the template of %q has another owner", owner)
 		}
-		if n := len(e.templates.made); n > mostTemplates {
+		if n := len(e.templates); n > most {
 			t.Fatalf("%d templates are kept", n)
 		}
 	}

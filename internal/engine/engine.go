@@ -89,7 +89,8 @@ type Engine struct {
 
 	reached   atomic.Bool // the server, by the last command
 	members   atomic.Int32
-	templates templates
+	mu        sync.Mutex // of the templates
+	templates map[templateKey]*template
 }
 
 // New makes the engine. rules must be valid, and cfg complete.
@@ -104,7 +105,10 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	db := coll.Database().Client().Database(coll.Database().Name(), options.Database().
 		SetRegistry(plainRegistry).
 		SetBSONOptions(&options.BSONOptions{}))
-	e := &Engine{Config: cfg, coll: db.Collection(coll.Name()), name: value(coll.Name()), encoder: encoder, rules: rules.Clone(), order: rules.Tags()}
+	e := &Engine{
+		Config: cfg, coll: db.Collection(coll.Name()), name: value(coll.Name()), encoder: encoder,
+		rules: rules.Clone(), order: rules.Tags(), templates: map[templateKey]*template{},
+	}
 	e.start = time.Now()
 	// The pin begins with the whole _id, whether or not the shard key contains
 	// it or a part of it.
@@ -162,14 +166,8 @@ const (
 	image     // a projection
 	imageWith // the document as of the grant
 	fences    // a projection: the own tag's ids and fencing tokens, and their times
+	parts     // their number
 )
-
-// templates are what an engine has made. Most programs need a few, but some have a new
-// owner for each acquire: to make one costs less than to send it.
-type templates struct {
-	mu   sync.Mutex
-	made map[templateKey]*template
-}
 
 type templateKey struct {
 	part
@@ -177,7 +175,9 @@ type templateKey struct {
 	terms Terms
 }
 
-const mostTemplates = 1000
+// otherTemplates is the number of templates that are kept beside those of the Locker's
+// own terms. Most programs use few terms, but some a new owner for each acquire.
+const otherTemplates = 64
 
 // fill is a part of a command with this id, by an acquire's terms.
 func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
@@ -186,30 +186,20 @@ func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
 		return newTemplate(e.compose(p, tag, t)).fill(id)
 	}
 	key := templateKey{p, tag, t}
-	e.templates.mu.Lock()
-	made := e.templates.made[key]
-	e.templates.mu.Unlock()
+	e.mu.Lock()
+	made := e.templates[key]
 	if made == nil {
-		made = newTemplate(e.compose(p, tag, t))
-		e.templates.add(key, made)
-	}
-	return made.fill(id)
-}
-
-// add keeps a template in the place of any other one, if there are too many.
-func (ts *templates) add(key templateKey, t *template) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if ts.made == nil {
-		ts.made = map[templateKey]*template{}
-	}
-	for other := range ts.made {
-		if len(ts.made) < mostTemplates {
-			break
+		for other := range e.templates { // any one: to make it again costs less than to send it
+			if len(e.templates) < otherTemplates+int(parts)*len(e.order) {
+				break
+			}
+			delete(e.templates, other)
 		}
-		delete(ts.made, other)
+		made = newTemplate(e.compose(p, tag, t))
+		e.templates[key] = made
 	}
-	ts.made[key] = t
+	e.mu.Unlock()
+	return made.fill(id)
 }
 
 // compose is a part of a command, with a placeholder for the id.
