@@ -121,14 +121,6 @@ func (s *server) Renew(ctx context.Context, g engine.Grant) (engine.Answer, erro
 	return s.one(ctx, "renew", g, engine.Renewed, s.extend(g))
 }
 
-func (s *server) Look(ctx context.Context, g engine.Grant, _ bool) (engine.Answer, error) {
-	a, err := s.one(ctx, "look", g, engine.Renewed, s.extend(g))
-	if a.Outcome == engine.Renewed {
-		a.Image = &engine.Image{ID: g.Pin.ID()}
-	}
-	return a, err
-}
-
 func (s *server) Release(ctx context.Context, g engine.Grant) (engine.Answer, error) {
 	return s.one(ctx, "release", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
 }
