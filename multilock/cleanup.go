@@ -25,7 +25,6 @@ const (
 	mostIDs      = 500 // in one command
 	firstRest    = 50 * time.Millisecond
 	longestRest  = 700 * time.Millisecond // of what a document owes, until a command is answered; with the jitter a second
-	longLook     = 900 * time.Millisecond // for a server
 	longOverload = 10 * time.Second
 	longRefusal  = time.Minute
 )
@@ -39,13 +38,13 @@ const (
 // is due.
 type cleanup struct {
 	locker *Locker
-	wake   chan struct{} // ends a rest of all
 
 	mu      sync.Mutex
 	debts   map[string]*debt
 	ready   []*debt
 	running int           // commands
 	rest    time.Duration // of all, before the one command; 0 while a server takes commands
+	asleep  *time.Timer   // during that rest, or nil
 	closed  bool
 }
 
@@ -76,7 +75,7 @@ type leftover struct {
 }
 
 func newCleanup(l *Locker) *cleanup {
-	return &cleanup{locker: l, wake: make(chan struct{}, 1), debts: map[string]*debt{}}
+	return &cleanup{locker: l, debts: map[string]*debt{}}
 }
 
 // life is how long a request's entry lives if it is not extended.
@@ -196,28 +195,30 @@ func (c *cleanup) take(d *debt) {
 	c.start()
 }
 
-// start starts what is ready. Close doesn't wait for these goroutines, but for the answers.
+// start starts what is ready, unless all rests.
 func (c *cleanup) start() {
 	most := mostCleanUps
 	if c.rest > 0 {
 		most = 1
 	}
-	for ; c.running < most && len(c.ready) > 0; c.running++ {
-		go c.run(c.ready[0], c.rest)
+	for ; c.asleep == nil && c.running < most && len(c.ready) > 0; c.running++ {
+		d := c.ready[0]
 		c.ready = c.ready[1:]
+		c.locker.ops.Go(func() {
+			for _, call := range c.apply(d, c.send(d)) {
+				call()
+			}
+		})
 	}
 }
 
-func (c *cleanup) run(d *debt, rest time.Duration) {
-	if rest > 0 {
-		select {
-		case <-time.After(jittered(rest)):
-		case <-c.wake:
-		}
+// wake ends the rest of all.
+func (c *cleanup) wake() {
+	if c.asleep != nil {
+		c.asleep.Stop()
+		c.asleep = nil
 	}
-	for _, call := range c.apply(d, c.send(d)) {
-		call()
-	}
+	c.start()
 }
 
 // jittered is a rest of a client that has met a server in trouble together with others:
@@ -234,7 +235,7 @@ type sent struct {
 	trouble engine.Trouble
 }
 
-// send sends a command, once a server can be reached.
+// send sends a command, if a server can be reached.
 func (c *cleanup) send(d *debt) sent {
 	s, timeout, proof := sent{asked: map[uuid.UUID]int{}}, time.Duration(0), false
 	c.mu.Lock()
@@ -242,7 +243,7 @@ func (c *cleanup) send(d *debt) sent {
 		s.asked[id], timeout, proof = len(l.answers), max(timeout, l.timeout), proof || l.proof
 	}
 	c.mu.Unlock()
-	_, err := attempt.Once(context.Background(), longLook, c.locker.engine.Reach)
+	err := c.locker.engine.Unreachable()
 	s.away = err != nil
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(s.asked)), mostIDs) {
 		if err != nil {
@@ -276,6 +277,7 @@ func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all, now := []*debt{d}, time.Now()
+	c.running--
 	switch {
 	case s.trouble == engine.Overloaded:
 		c.rest = min(max(2*c.rest, firstRest), longOverload)
@@ -298,8 +300,15 @@ func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 			c.schedule(d, s, now)
 		}
 	}
-	c.running--
-	c.start()
+	if !s.away {
+		c.wake()
+	} else if c.asleep == nil {
+		c.asleep = time.AfterFunc(jittered(c.rest), func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.wake()
+		})
+	}
 	return calls
 }
 
@@ -389,10 +398,7 @@ func (c *cleanup) close() {
 		}
 		c.take(d)
 	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake()
 }
 
 // hold has Close wait for the leftover's answer, no longer than for that of any other

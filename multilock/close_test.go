@@ -406,3 +406,14 @@ func TestCloseDoesNotRestAsLongAsTheTroubleLasted(t *testing.T) {
 		}
 	})
 }
+
+// What a closed Locker still looks for in an outage rests without a goroutine: the test ends, and its bubble with it.
+func TestWhatIsOwedAfterCloseHasNoGoroutine(t *testing.T) {
+	virtual(t, func(p *place) {
+		l, err := multilock.New(p.coll, relations.Fair())
+		must(p, err)
+		p.mem.Down(errAway)
+		must(p, l.Owe(uuid.New(), time.Now().Add(time.Hour)))
+		p.want(l.Close(p.Context()), errAway)
+	})
+}

@@ -98,7 +98,6 @@ func TestRunGivesUp(t *testing.T) {
 					}
 				}
 				closed(locks)
-				time.Sleep(2 * defaultTTL) //nolint:forbidigo // in a bubble: what it still looks for expires
 				if told := strings.Contains(said.String(), `waiting: nightly is kept back by "web-3"`); told != c.held {
 					t.Errorf("it said %q", said.String())
 				}

@@ -284,16 +284,16 @@ func (e *Engine) failed(err error) error {
 // begin makes sure that a command can be sent, and reads the clocks before the
 // send. Every validity is counted from that reading (rule 4).
 func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
-	if err = e.Reach(ctx); err == nil {
+	if err = e.reach(ctx); err == nil {
 		err = BeginSending(ctx)
 	}
 	return e.Clocks(), err
 }
 
-// Reach waits until the driver knows a server to send to. It returns a Failure
+// reach waits until the driver knows a server to send to. It returns a Failure
 // if there is none when ctx ends, if the servers refuse the client's credentials,
 // or if the caller has revoked the command. It sends nothing.
-func (e *Engine) Reach(ctx context.Context) error {
+func (e *Engine) reach(ctx context.Context) error {
 	for pause := firstLook; !e.reached.Load(); pause = min(2*pause, longLook) {
 		err := e.unreachable()
 		if err == nil {
