@@ -149,11 +149,11 @@ func (e *Engine) exhausted(img *Image) error {
 	}
 }
 
-// This file proves negative answers (rule 27). A deposed primary, or a router that
-// still uses one, finds no entry that its successor has granted. It answers at
-// once, also with majority write concern: a command that changes nothing waits for
-// the member's last write, which may be committed. A linearizable read is answered
-// only by a primary that a majority of the members still follows.
+// The proofs of negative answers (rule 27). A deposed primary, or a router that still
+// uses one, finds no entry that its successor has granted. It answers at once, also with
+// majority write concern: a command that changes nothing waits for the member's last
+// write, which may be committed. A linearizable read is answered only by a primary that
+// a majority of the members still follows.
 
 // Whether the server has members, one of which may be a deposed primary.
 const (

@@ -10,8 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// This file puts commands together from encoded parts.
-
 // value marshals a part of a command that is the library's own. In a command it
 // may stand beside the caller's parts, but the caller's registry and BSON
 // options can't alter it.

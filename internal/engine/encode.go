@@ -174,12 +174,10 @@ func (e *encoder) decodeInto(doc bson.Raw, target any) error {
 	return r.Decode(target)
 }
 
-// This file refuses Go maps where the order of a document's fields matters. A document
-// as a value of _id, or of the shard key, is equal to another one only if its fields
-// have the same order. A map has none: each encoding of it would name another document.
-
 // checkMaps refuses a map with several keys below the _id and the fields of the shard
-// key. Operators have no order. It doesn't look into values that encode themselves.
+// key. A document there is equal to another one only if its fields have the same order,
+// and a map has none: each encoding of it would name another document. Operators have no
+// order. It doesn't look into values that encode themselves.
 func (e *Engine) checkMaps(filter reflect.Value) (err error) {
 	for _, f := range e.encoder.fieldsOf(filter) {
 		switch {

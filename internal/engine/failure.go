@@ -262,11 +262,9 @@ func (c codes) has(code int) bool {
 // refused says that nothing was executed and no repeat will be.
 func refused(code int) bool { return unread.has(code) || unrouted.has(code) || uncomputed.has(code) }
 
-// This file reads the driver's errors of commands that never left: the driver
-// selected no server, or got no connection to one. (After a retry the driver
-// returns the error of the attempt before, which may have left.) Their types have no
-// names outside of the driver's x/ packages.
-
+// notSent says that a command never left: the driver selected no server, or got no
+// connection to one. (After a retry the driver returns the error of the attempt before,
+// which may have left.) The types have no names outside of the driver's x/ packages.
 func notSent(err error) bool {
 	var (
 		queue   topology.WaitQueueTimeoutError
@@ -350,12 +348,10 @@ func replied(err error) int {
 	}
 }
 
-// This file is about code of the caller's that the driver calls, as the command monitor of
-// his client. A command may run in a goroutine of the library, where he can't recover from
-// a panic of that code, and where it would end his process.
-
-// Panic is the failure of a command during which such code has panicked. The outcome is
-// unknown. The panic is raised again, once, where the caller waits for the command.
+// Panic is the failure of a command during which code of the caller's has panicked, as the
+// command monitor of his client: in a goroutine of the library he can't recover from it,
+// and it would end his process. The outcome is unknown. The panic is raised again, once,
+// where the caller waits for the command.
 type Panic struct {
 	value  any
 	raised atomic.Bool

@@ -35,12 +35,11 @@ var (
 
 func comment(command string) bson.RawValue { return value("doclock " + command) }
 
-// This file has the commands that write, as they are sent. One attempt is one
-// message. The driver's own functions for writes give each one a transaction
-// number, and send it again if its connection is lost. If the second message is
-// refused, the driver returns the refusal, and says nothing of the first, which
-// may be executed. RunCommand gives no number. The driver repeats it only after
-// an error that proves that nothing was executed: docs/error-codes.md.
+// The commands that write. One attempt is one message. The driver's own functions for
+// writes give each one a transaction number, and send it again if its connection is lost.
+// If the second message is refused, the driver returns the refusal, and says nothing of
+// the first, which may be executed. RunCommand gives no number. The driver repeats it only
+// after an error that proves that nothing was executed: docs/error-codes.md.
 
 // change is a findAndModify, which changes one document at most. A part that is
 // not the library's own is encoded already.
@@ -176,10 +175,10 @@ func (e *Engine) run(ctx context.Context, command bson.Raw) (reply bson.Raw, err
 	return reply, e.failed(err)
 }
 
-// This file has the reads, as they are sent. The driver's own functions send a read
-// again without a pause, for as long as its context lasts: a server in trouble gets
-// thousands of them a second. RunCommand sends it once, and whoever sends commands
-// again does so with pauses. It tells the server the time that the context leaves.
+// The reads. The driver's own functions send a read again without a pause, for as long as
+// its context lasts: a server in trouble gets thousands of them a second. RunCommand sends
+// it once, and whoever sends commands again does so with pauses. It tells the server the
+// time that the context leaves.
 
 // Read concerns. None that a collection has counts.
 var (
