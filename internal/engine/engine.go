@@ -28,7 +28,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -41,29 +40,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
-
-// Commands are the protocol's commands that a lease uses. An [Engine] sends them to the
-// server, each one once. [AsFailure] reads the error of a command that was not executed,
-// or whose outcome is unknown.
-type Commands interface {
-	Renew(context.Context, Grant) (Answer, error)
-	RenewAll(context.Context, []Grant) (Answer, error)
-	Standing(context.Context, []Grant) (all map[uuid.UUID]Standing, sent Reading, err error)
-
-	Write(ctx context.Context, g Grant, u *Update, number int64) (Answer, error)
-	WriteAndRelease(context.Context, Grant, *Update) (Answer, error)
-	WriteAndHandOff(context.Context, Grant, *Update, Successor) (Answer, error)
-	Handoff(context.Context, Grant, Successor) (Answer, error)
-	Release(context.Context, Grant) (Answer, error)
-	Delete(context.Context, Grant) (Answer, error)
-	Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error)
-	Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error)
-
-	Read(context.Context, Pin) (*Image, error)
-	Unreachable() error
-}
-
-var _ Commands = (*Engine)(nil)
 
 // Engine sends the protocol's commands for one collection and one set of rules.
 // It is safe for concurrent use. Its only mutable state is whether its server

@@ -378,7 +378,7 @@ func WithSending(ctx context.Context, s *Sending) context.Context {
 	return context.WithValue(ctx, sendingKey{}, s)
 }
 
-// BeginSending notes that a command is sent now: all [Commands] call it right
+// BeginSending notes that a command is sent now: all commands call it right
 // before. It returns a Failure where the caller has revoked the command.
 func BeginSending(ctx context.Context) error {
 	s, _ := ctx.Value(sendingKey{}).(*Sending)

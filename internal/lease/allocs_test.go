@@ -55,7 +55,7 @@ func TestAllocations(t *testing.T) {
 
 // What a lease that is held and kept costs.
 func TestTenThousandLeases(t *testing.T) {
-	const n, mostBytes, mostGoroutines = 10_000, 2048, 10
+	const n, mostBytes, mostGoroutines = 10_000, 2400, 10
 	now := engine.Reading{Mono: time.Hour, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
 	e := unconnected(t, func(cfg *engine.Config) { cfg.Clock = func() engine.Reading { return now } })
 	r := newRig(t, e)

@@ -241,12 +241,32 @@ func (l *Lease) Standing() (entry engine.Entry, standing bool) {
 
 // locker is what the leases of one Locker have in common.
 type locker struct {
-	engine     *engine.Engine  // for what is pure
-	commands   engine.Commands // for what is sent: the engine's, or a test's
+	engine     *engine.Engine // for what is pure
+	commands   commands       // for what is sent: the engine's, or a test's
 	ops        *attempt.Group
 	succession Succession
 	leases     *Leases
 	observer   *Observer // or nil
+}
+
+// commands are those that a lease sends, each one once. [engine.AsFailure] reads the error
+// of a command that was not executed, or whose outcome is unknown.
+type commands interface {
+	Renew(context.Context, engine.Grant) (engine.Answer, error)
+	RenewAll(context.Context, []engine.Grant) (engine.Answer, error)
+	Standing(context.Context, []engine.Grant) (all map[uuid.UUID]engine.Standing, sent engine.Reading, err error)
+
+	Write(ctx context.Context, g engine.Grant, u *engine.Update, number int64) (engine.Answer, error)
+	WriteAndRelease(context.Context, engine.Grant, *engine.Update) (engine.Answer, error)
+	WriteAndHandOff(context.Context, engine.Grant, *engine.Update, engine.Successor) (engine.Answer, error)
+	Handoff(context.Context, engine.Grant, engine.Successor) (engine.Answer, error)
+	Release(context.Context, engine.Grant) (engine.Answer, error)
+	Delete(context.Context, engine.Grant) (engine.Answer, error)
+	Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (engine.Answer, error)
+	Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error)
+
+	Read(context.Context, engine.Pin) (*engine.Image, error)
+	Unreachable() error
 }
 
 // Leases are those of one Locker that are valid, or are being ended.

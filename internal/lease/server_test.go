@@ -13,8 +13,8 @@ import (
 
 // server answers commands from memory, after a millisecond.
 type server struct {
-	engine.Commands // nil: what these tests don't send
-	engine          *engine.Engine
+	commands // nil: what these tests don't send
+	engine   *engine.Engine
 
 	mu      sync.Mutex
 	entries map[uuid.UUID]*entry

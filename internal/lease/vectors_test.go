@@ -17,7 +17,7 @@ import (
 
 // silent answers no first attempt, and finds nothing at the second one. Reads show an image.
 type silent struct {
-	engine.Commands
+	commands
 	asked int
 	image *engine.Image
 }
