@@ -318,10 +318,10 @@ func (u *user) Done() <-chan struct{} { return u.life.Done() }
 
 // KeepAlive implements doclock.Lease.
 func (u *user) KeepAlive(ctx context.Context) context.Context {
-	inner, end := context.WithCancelCause(ctx)
+	kept, end := u.Keep(ctx)
 	stop := context.AfterFunc(u.life, func() { end(context.Cause(u.life)) })
-	context.AfterFunc(inner, func() { stop() })
-	return u.Lease.KeepAlive(inner)
+	context.AfterFunc(kept, func() { stop() })
+	return kept
 }
 
 // Work is the lease's, renewed for this user no longer than he has it.

@@ -353,6 +353,23 @@ func TestRule21ContextsOfUsers(t *testing.T) {
 	})
 }
 
+// A user who ends the lease in the context of his KeepAlive has the answer, as the only
+// holder of a lease has: the end of the lease itself ends that context.
+func TestRule21AUserReleasesInHisContext(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll)
+		for name, call := range map[string]func(doclock.Lease, context.Context) error{
+			"Release": doclock.Lease.Release, "UpdateAndRelease": leaseCalls["UpdateAndRelease"],
+		} {
+			lease := p.acquire(l, "read")
+			p.mem.Delay(1, time.Second)
+			if err := call(lease, lease.KeepAlive(p.Context())); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
 // An update that was applied stays applied, whatever the end of the lease finds: it came
 // before that.
 func TestRule21AnAppliedUpdateStays(t *testing.T) {

@@ -14,6 +14,12 @@ import (
 // KeepAlive implements doclock.Lease.
 func (l *Lease) KeepAlive(ctx context.Context) context.Context { return l.keep(ctx, false) }
 
+// Keep is KeepAlive for a user of a shared lease: end ends the context before the lease.
+func (l *Lease) Keep(ctx context.Context) (kept context.Context, end context.CancelCauseFunc) {
+	k := l.keep(ctx, false)
+	return k, k.end
+}
+
 // Work is KeepAlive for a function that runs under the lease. A release doesn't end its
 // context: what the function does after its last write goes on. end ends it, with its
 // cause. If that is nil, the function has returned, and a release follows, which may have
