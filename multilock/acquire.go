@@ -124,7 +124,7 @@ func (c *call) takeBack(late *lease.Lease) {
 func (c *call) try(ctx context.Context) (granted, error) {
 	a := c.arrival()
 	got, err := a.ask(ctx, true)
-	return a.end(ctx, got, err)
+	return a.end(ctx, got, err, func() {})
 }
 
 // find asks the server first, because only the server knows which document the filter
@@ -133,8 +133,11 @@ func (c *call) try(ctx context.Context) (granted, error) {
 func (c *call) find(ctx context.Context) (granted, error) {
 	a := c.arrival()
 	got, err := a.ask(ctx, true)
+	if ctx.Err() != nil {
+		err = attempt.Ended(ctx)
+	}
 	if got.lease != nil || !waits(err) {
-		return a.end(ctx, got, err)
+		return a.end(ctx, got, err, func() {})
 	}
 	a.call = c.of(c.filter.At(c.locker.engine.Pin(got.image)))
 	c.progress.refused(err)
@@ -155,8 +158,7 @@ func (a *arrival) wait(ctx context.Context, known waitqueue.Known) (got granted,
 	a.observed.emitQueued(w)
 	defer a.observed.remind()()
 	defer func() { // until its entry is removed a waiter whose caller has left is busy: the next one doesn't ask
-		got, err = a.end(ctx, got, err)
-		queues.Leave(w)
+		got, err = a.end(ctx, got, err, func() { queues.Leave(w) })
 	}()
 	for {
 		handed, err := queues.Await(ctx, w)

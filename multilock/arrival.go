@@ -149,32 +149,29 @@ func (a *arrival) lost(answer engine.Answer, seen bool) error {
 	return err
 }
 
-// end is the end of the acquire. Without a lease no entry may stay in the document; one that
-// a command has made whose caller has left is removed before another command may be sent.
-func (a *arrival) end(ctx context.Context, got granted, err error) (granted, error) {
-	if got.lease != nil && ctx.Err() == nil {
-		return got, nil
-	}
-	if got.lease != nil {
-		a.takeBack(got.lease)
-		err = cmp.Or(err, attempt.Ended(ctx))
-	} else {
-		a.withdraw()
-	}
+// end is the end of the acquire, which calls leave. Without a lease no entry may stay in the
+// document. One that a command has made whose caller has left is removed before another
+// command may be sent.
+func (a *arrival) end(ctx context.Context, got granted, err error, leave func()) (granted, error) {
+	over := leave
 	if a.slot != nil {
-		a.slot()
+		over = func() { a.slot(); leave() }
+	}
+	switch {
+	case got.lease != nil && ctx.Err() == nil:
+		over()
+		return got, nil
+	case got.lease != nil:
+		a.takeBack(got.lease)
+		over()
+		return granted{}, cmp.Or(err, attempt.Ended(ctx))
+	case a.slot != nil:
+		a.discard(func(error) { over() })
+	default:
+		a.discard(nil)
+		leave()
 	}
 	return granted{}, err
-}
-
-// withdraw removes the entry from the document, if there is one or may be. It waits for the
-// answer where the arrival still has its slot.
-func (a *arrival) withdraw() {
-	removed := make(chan struct{})
-	a.discard(func(error) { close(removed) })
-	if a.slot != nil {
-		<-removed
-	}
 }
 
 // discard leaves the entry to the clean-up, which calls answer once a command was answered.

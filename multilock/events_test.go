@@ -67,6 +67,22 @@ func TestEventsOfALease(t *testing.T) {
 	})
 }
 
+// An acquire whose caller has left has no event after its end, whatever its command is
+// answered with.
+func TestNoEventAfterTheEnd(t *testing.T) {
+	virtual(t, func(p *place) {
+		h, option := p.heard()
+		l, others := p.locker(p.coll, relations.Exclusive(), option), p.plain(relations.Exclusive())
+		p.acquire(others, "write")
+		p.mem.Delay(1, time.Second, locktest.Acquires)
+		ctx, cancel := context.WithTimeout(p.Context(), 500*time.Millisecond)
+		defer cancel()
+		p.want(errOf(l.Acquire(ctx, byName, "write")), context.DeadlineExceeded) // which would wait in its queue
+		time.Sleep(10 * time.Second)
+		h.want("gave up 1")
+	})
+}
+
 // Without an observer an acquire allocates nothing for one, and reads no clock.
 func TestNoObserver(t *testing.T) {
 	p := newPlace(t)

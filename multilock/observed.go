@@ -122,7 +122,7 @@ func (o *observed) emitUnknown(err error) {
 // emitSkipped emits that a claim has passed over the document.
 func (o *observed) emitSkipped(err error) {
 	if o != nil {
-		o.emit(o.event(doclock.EventSkipped, err))
+		o.emitBeforeEnd(o.event(doclock.EventSkipped, err))
 	}
 }
 
@@ -140,7 +140,7 @@ func (o *observed) emitWaiting(conflict error) {
 	if !o.waited.Swap(true) {
 		e := o.event(doclock.EventWaiting, nil)
 		e.Holders = lease.HoldersIn(conflict)
-		o.emit(e)
+		o.emitBeforeEnd(e)
 	}
 }
 
@@ -185,6 +185,15 @@ func (o *observed) event(kind doclock.EventKind, err error) doclock.Event {
 		Kind: kind, Time: now.Wall, DocumentID: o.document, Tag: c.request.Tag,
 		Owner:  cmp.Or(c.request.Terms.Owner, c.locker.engine.Owner),
 		Waited: now.Mono - c.begun, Commands: int(o.sent.Load()), Err: err,
+	}
+}
+
+// emitBeforeEnd emits an event of the acquire's goroutine, unless its caller has left.
+func (o *observed) emitBeforeEnd(e doclock.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.over {
+		o.emit(e)
 	}
 }
 

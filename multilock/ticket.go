@@ -45,7 +45,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 	err, gone := attempt.Run(ctx, &c.locker.ops, func() error {
 		got, err := t.ask(ctx, false)
 		if got.lease == nil && t.place == nil || isNested(err) || ctx.Err() != nil {
-			_, err = t.end(ctx, got, err)
+			_, err = t.end(ctx, got, err, func() {})
 			return cmp.Or(err, attempt.Ended(ctx))
 		}
 		t.grant = c.locker.engine.Grant(got.image, c.by(t.id))
@@ -58,7 +58,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 		return nil
 	}, func(err error) {
 		if err == nil {
-			_, _ = t.end(ctx, t.got, nil)
+			_, _ = t.end(ctx, t.got, nil, func() {})
 		}
 	})
 	if err := cmp.Or(gone, err); err != nil {
@@ -296,18 +296,25 @@ func (t *Ticket) decode(got granted) (held *lease.Lease, err error) {
 // error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer it returns the
 // driver's error. The removal then goes on in the background.
 func (t *Ticket) Cancel(ctx context.Context) error {
-	err, gone := attempt.Run(ctx, &t.locker.ops, t.cancel, func(error) {})
-	if gone != nil {
-		err = oneline.Join(gone, doclock.ErrOutcomeUnknown)
+	answer := make(chan error, 1)
+	t.locker.ops.Go(func() { t.cancel(func(err error) { answer <- err }) })
+	var err error
+	select {
+	case err = <-answer:
+	case <-ctx.Done():
+		err = oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
 	}
 	t.observed.emitUnknown(err)
 	return engine.Raise(err)
 }
 
-// cancel removes the entry once no command is under way.
-func (t *Ticket) cancel() error {
+// cancel removes the entry once no command is under way, and then calls answer.
+func (t *Ticket) cancel(answer func(error)) {
 	t.turn <- struct{}{}
-	defer func() { <-t.turn }()
+	over := func(err error) {
+		<-t.turn
+		answer(err)
+	}
 	t.mu.Lock()
 	held, nothing := t.got.lease, t.handed != nil || t.over != nil
 	if !nothing {
@@ -315,14 +322,12 @@ func (t *Ticket) cancel() error {
 		t.observed.emitEnd(context.Background(), nil, t.over)
 	}
 	t.mu.Unlock()
-	if nothing {
-		return nil
+	switch {
+	case nothing:
+		over(nil)
+	case held != nil: // granted to a caller who had given up
+		t.locker.cleanup.release(context.Background(), t.request, held, over)
+	default:
+		t.discard(over)
 	}
-	answer := make(chan error, 1)
-	if held != nil { // granted to a caller who had given up
-		t.locker.cleanup.release(context.Background(), t.request, held, func(err error) { answer <- err })
-	} else {
-		t.discard(func(err error) { answer <- err })
-	}
-	return <-answer
 }
