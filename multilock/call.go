@@ -248,6 +248,14 @@ func (c *call) failed(ctx context.Context, err error) error {
 	return notAcquired(err)
 }
 
+// told is the last conflict, or the one that this process knows, or nil.
+func (c *call) told() error {
+	if conflict, _ := c.progress.told(); conflict != nil {
+		return conflict
+	}
+	return c.known()
+}
+
 // known is the conflict that the wait queue's view of the document shows for the
 // acquire, or nil without a view.
 func (c *call) known() error {

@@ -25,6 +25,7 @@ import (
 // no event.
 type observed struct {
 	call    *call
+	share   *share          // whose users emit the events of the wait, or nil
 	ctx     context.Context // with the values of the caller's
 	sent    atomic.Int64    // commands
 	waited  atomic.Bool     // Waiting was emitted
@@ -42,6 +43,14 @@ func (l *Locker) observed(ctx context.Context, a *call) *observed {
 		return nil
 	}
 	return &observed{call: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
+}
+
+// of is that of an acquire whose users emit its events, each his own.
+func (o *observed) of(s *share) *observed {
+	if o == nil {
+		return nil
+	}
+	return &observed{call: o.call, share: s, ctx: o.ctx}
 }
 
 // ends says that this is the acquire's first end. Only its caller emits an event after
@@ -137,7 +146,10 @@ func (o *observed) emitWaiting(conflict error) {
 		o.behind = conflict
 		o.mu.Unlock()
 	}
-	if !o.waited.Swap(true) {
+	switch first := !o.waited.Swap(true); {
+	case first && o.share != nil:
+		close(o.share.waits)
+	case first:
 		e := o.event(doclock.EventWaiting, nil)
 		e.Holders = lease.HoldersIn(conflict)
 		o.emitBeforeEnd(e)
@@ -159,7 +171,7 @@ func (o *observed) emitQueued(w *waitqueue.Waiter) {
 // remind emits, once, that the acquire still waits when it has taken the Locker's
 // TTL, unless stop is called before.
 func (o *observed) remind() (stop func()) {
-	if o == nil {
+	if o == nil || o.share != nil {
 		return func() {}
 	}
 	e, begun, l := o.event(doclock.EventWaiting, nil), o.call.begun, o.call.locker

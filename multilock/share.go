@@ -31,16 +31,18 @@ type shares struct {
 
 // share is a lease and its users.
 type share struct {
-	of    *shares
-	key   string
-	ended chan struct{}           // closed when the acquire has ended
-	end   context.CancelCauseFunc // ends the acquire: nobody waits for it any more
-	got   granted                 // set once it has ended, and
-	err   error                   // why there is no lease
-	until time.Duration           // nobody joins from then on
-	try   bool                    // the acquire tries once: nobody waits for its end
-	users int
-	over  bool // its validity has ended, and somebody has released it for all
+	of       *shares
+	key      string
+	waits    chan struct{}           // closed when the acquire was kept back, if there is an observer
+	ended    chan struct{}           // closed when the acquire has ended
+	end      context.CancelCauseFunc // ends the acquire: nobody waits for it any more
+	got      granted                 // set once it has ended, and
+	err      error                   // why there is no lease
+	until    time.Duration           // nobody joins from then on
+	progress *progress               // of the acquire
+	try      bool                    // the acquire tries once: nobody waits for its end
+	users    int
+	over     bool // its validity has ended, and somebody has released it for all
 }
 
 // shares says that the caller may use a lease with others: it asks for nothing of its own,
@@ -54,11 +56,11 @@ func (c *call) shares() bool {
 // none. An acquire that tries once waits for no other's.
 func (c *call) share(ctx context.Context) (*user, error) {
 	s := c.join(ctx)
-	select {
-	case <-s.ended:
-	case <-ctx.Done():
-		s.quit(c)
-		return nil, c.failed(ctx, attempt.Ended(ctx))
+	if !s.hasEnded() {
+		if err := s.wait(ctx, c); err != nil {
+			s.quit(c)
+			return nil, c.failed(ctx, err)
+		}
 	}
 	if s.err != nil {
 		return nil, c.failed(ctx, s.err)
@@ -69,6 +71,28 @@ func (c *call) share(ctx context.Context) (*user, error) {
 	return u, nil
 }
 
+// wait waits for the end of the acquire. The caller's own events say behind whom.
+func (s *share) wait(ctx context.Context, c *call) error {
+	if !c.tries() {
+		defer c.observed.remind()()
+	}
+	waits := s.waits
+	for {
+		select {
+		case <-waits:
+			waits = nil
+			c.observed.emitWaiting(c.told())
+		case <-s.ended:
+			if waits == nil { // the last holders may be others
+				c.observed.emitWaiting(c.told())
+			}
+			return nil
+		case <-ctx.Done():
+			return attempt.Ended(ctx)
+		}
+	}
+}
+
 // join is a share that has one user more.
 func (c *call) join(ctx context.Context) *share {
 	all, key := &c.locker.shares, c.request.Tag+"\x00"+c.document
@@ -76,20 +100,23 @@ func (c *call) join(ctx context.Context) *share {
 	defer all.mu.Unlock()
 	s := all.all[key]
 	if s != nil && s.takes(c) {
+		c.progress = s.progress
 		s.users++
 		return s
 	}
 	if s != nil && c.tries() && !s.hasEnded() { // which others may join
 		key = ""
 	}
-	s = &share{of: all, key: key, ended: make(chan struct{}), try: c.tries(), users: 1}
+	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
 	if all.all == nil {
 		all.all = map[string]*share{}
 	}
 	all.all[key] = s
-	c.locker.ops.Go(func() { s.begin(acquiring, c) })
+	own := *c
+	own.observed = c.observed.of(s)
+	c.locker.ops.Go(func() { s.begin(acquiring, &own) })
 	return s
 }
 

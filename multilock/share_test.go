@@ -353,6 +353,37 @@ func TestRule21ContextsOfUsers(t *testing.T) {
 	})
 }
 
+// Each of those who wait for a lease together is told of his wait, and nobody after his end.
+func TestRule21EventsOfThoseWhoWait(t *testing.T) {
+	virtual(t, func(p *place) {
+		heard, hear := p.heard()
+		l := p.sharing(p.coll, hear)
+		writer := p.try(p.plain(relations.WritePreferring(), doclock.TTL(time.Hour)), "write")
+		p.mem.Delay(1, time.Second)
+		ctx, cancel := context.WithCancel(p.Context())
+		first := acquire(p, ctx, l, "read")
+		synctest.Wait()
+		second, third := acquire(p, p.Context(), l, "read"), acquire(p, p.within(time.Minute), l, "read")
+		synctest.Wait()
+		cancel()
+		p.want(errOf(first.wait()), context.Canceled)
+		heard.want("gave up")
+		time.Sleep(2 * time.Second)
+		for _, e := range heard.want("waiting", "waiting") {
+			if len(e.Holders) != 1 {
+				t.Errorf("it waits for %v", e.Holders)
+			}
+		}
+		p.want(errOf(third.wait()), context.DeadlineExceeded, doclock.ErrConflict)
+		heard.want("still waiting", "still waiting", "gave up")
+		p.release(writer)
+		p.release(p.granted(second))
+		if granted := heard.want("granted", "released")[0]; len(granted.Holders) != 1 {
+			t.Errorf("it has waited for %v", granted.Holders)
+		}
+	})
+}
+
 // A user who ends the lease in the context of his KeepAlive has the answer, as the only
 // holder of a lease has: the end of the lease itself ends that context.
 func TestRule21AUserReleasesInHisContext(t *testing.T) {
