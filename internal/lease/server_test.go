@@ -13,8 +13,7 @@ import (
 
 // server answers commands from memory, after a millisecond.
 type server struct {
-	commands // nil: what these tests don't send
-	engine   *engine.Engine
+	engine *engine.Engine
 
 	mu      sync.Mutex
 	entries map[uuid.UUID]*entry
