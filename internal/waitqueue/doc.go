@@ -56,9 +56,9 @@
 // A release of this process ([Queues.Released]), an entry that was removed
 // ([Queues.Removed]), an answer ([Queues.Settle], a handoff's) and
 // a waiter that comes or leaves change the view or the order. Each judges the
-// queue anew: it wakes those who may ask now, and the poller if its pause may
-// have changed. A detach ([Queues.Detached]) wakes the poller only: the entry
-// stays, and this process will not release it.
+// queue anew: it wakes those who may ask now, and the poller and those with a place
+// in the document if their pauses may have changed. A detach ([Queues.Detached]) wakes
+// only these: the entry stays, and this process will not release it.
 //
 // # Fairness between processes
 //

@@ -155,6 +155,11 @@ func (d *queue) judge() {
 	if d.stirred || d.poller != heads[0] {
 		d.stirred, d.poller = false, heads[0]
 		d.poller.wake()
+		for _, head := range heads { // those with a place have pauses of their own
+			if head.place.taken() {
+				head.wake()
+			}
+		}
 	}
 	if d.run.yields() > 0 {
 		d.poller.wake() // to sleep until the window's end

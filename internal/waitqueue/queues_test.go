@@ -208,6 +208,42 @@ func TestTheOthersReleaseIsNoticed(t *testing.T) {
 	}
 }
 
+// A waiter with a place asks often as soon as no entry of its own process is in its way,
+// also where another one polls: its place keeps the other processes out.
+func TestAPlaceIsPolledBesideThePoller(t *testing.T) {
+	rules := relations.Rules{
+		"normal": {"normal": {Kind: relations.Cooperative}, "urgent": {Kind: relations.Cooperative}},
+		"urgent": {"normal": {Kind: relations.Assertive}, "urgent": {Kind: relations.Assertive}},
+	}
+	simulated(t, rules, 2, func(d *document, ps []*process) {
+		here, there := ps[0], ps[1]
+		ctx, cancel := context.WithCancel(context.Background())
+		held, _ := here.acquire(ctx, here.ask("urgent"))
+		var all sync.WaitGroup
+		poller := here.ask("normal")
+		poller.Begun -= time.Hour // so it asks seldom
+		all.Go(func() { _ = here.section(ctx, poller, 0) })
+		time.Sleep(10 * time.Millisecond)
+		all.Go(func() { _ = there.section(ctx, there.ask("urgent"), 20*time.Millisecond) })
+		time.Sleep(10 * time.Millisecond)
+		var got time.Time
+		all.Go(func() {
+			if here.section(ctx, here.ask("urgent"), 0) == nil {
+				got = time.Now()
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+		begun := time.Now()
+		here.release("urgent", held)
+		time.Sleep(10 * time.Second)
+		cancel()
+		all.Wait()
+		if took := got.Sub(begun); took < 0 || took > 200*time.Millisecond {
+			d.fault("it has taken %v", took)
+		}
+	})
+}
+
 // As long as its own process has the lock, nobody asks the server.
 func TestNobodyAsksForWhatItsProcessHolds(t *testing.T) {
 	for name, c := range map[string]struct {
