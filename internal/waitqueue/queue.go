@@ -229,11 +229,12 @@ func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 	return d.hasChance(w, img)
 }
 
-// hasChance says that no entry of the view is in a waiter's way. The first waiter of a tag
-// also asks for a place in the document, if the tag waits there.
+// hasChance says that no entry of the view is in a waiter's way. One of the front also asks
+// for a place in the document, if its tag waits there: readers that have places next to each
+// other are let in together.
 func (d *queue) hasChance(w *Waiter, img *engine.Image) bool {
 	blocking, _ := d.inTheWay(w, img)
-	return len(blocking) == 0 || w == d.tags[w.Tag].first() && !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
+	return len(blocking) == 0 || !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
 		return d.rules[w.Tag][e.Tag].Kind.Arriving() != relations.Blocked
 	})
 }

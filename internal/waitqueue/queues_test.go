@@ -525,3 +525,34 @@ func TestAnUrgentTagIsNext(t *testing.T) {
 		})
 	}
 }
+
+// Readers that wait next to each other hold together, also behind writers who wait for them.
+func TestReadersHoldTogetherBetweenWriters(t *testing.T) {
+	simulated(t, relations.Fair(), 1, func(d *document, ps []*process) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		sections := map[string]int{}
+		for i := range 12 {
+			tag := "read"
+			if i%4 == 0 {
+				tag = "write"
+			}
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if ps[0].section(ctx, ps[0].ask(tag), 5*time.Millisecond) == nil {
+						mu.Lock()
+						sections[tag]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		all.Wait()
+		if sections["read"] < 2*sections["write"] || sections["write"] < 200 {
+			d.fault("%v", sections)
+		}
+		t.Logf("%v, %d commands", sections, d.sent())
+	})
+}
