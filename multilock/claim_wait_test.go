@@ -130,6 +130,26 @@ func TestIdleClaimsPollTogether(t *testing.T) {
 	})
 }
 
+// A claim that is alone leaves during its poll, and nobody waits any more.
+func TestTheOnlyIdleClaimLeaves(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		ctx, leave := context.WithCancel(p.Context())
+		only := begin(p, func() (doclock.Lease, error) {
+			return l.Acquire(ctx, pendingJobs, "write", doclock.SkipLocked(), byPriority)
+		})
+		time.Sleep(time.Minute)
+		p.mem.Delay(1, 3*time.Second, locktest.Acquires)
+		time.Sleep(2 * time.Second) // a poll is under way
+		leave()
+		p.want(errOf(only.wait()), context.Canceled, doclock.ErrNotAcquired)
+		time.Sleep(time.Minute)
+		if n := l.Claimants(); n != 0 {
+			p.Errorf("%d claims wait", n)
+		}
+	})
+}
+
 // The next claim polls when the one that has polled leaves.
 func TestAnIdleClaimLeaves(t *testing.T) {
 	virtual(t, func(p *place) {

@@ -41,6 +41,7 @@ type idleQueue struct {
 
 type idler struct {
 	nudge chan struct{}
+	left  bool  // its caller has left
 	woken bool  // it asks
 	err   error // or it fails
 }
@@ -97,6 +98,7 @@ func (i *idle) enter(key string) (*idleQueue, *idler) {
 func (i *idle) leave(key string, q *idleQueue, own *idler) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	own.left = true
 	q.claims = slices.DeleteFunc(q.claims, func(o *idler) bool { return o == own })
 	if len(q.claims) == 0 {
 		delete(i.queues, key)
@@ -112,7 +114,7 @@ func (i *idle) rest(q *idleQueue, own *idler) (pause time.Duration, over bool, e
 	switch {
 	case own.woken || own.err != nil:
 		return 0, true, own.err
-	case q.claims[0] != own:
+	case own.left, q.claims[0] != own:
 		return time.Hour, false, nil
 	default:
 		return time.Until(q.next), false, nil
@@ -179,7 +181,7 @@ func (q *idleQueue) soon() {
 	if at.Before(q.left) {
 		at = q.left
 	}
-	if at.Before(q.next) {
+	if at.Before(q.next) && len(q.claims) > 0 {
 		q.next, q.stirs, q.stir = at, true, min(2*q.stir, longestStir)
 		q.claims[0].wake()
 	}

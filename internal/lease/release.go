@@ -427,6 +427,9 @@ func (l *Lease) writeAndRelease(ctx context.Context, to *handoff, u *engine.Upda
 		return l.judged(err), l.judged(err)
 	}
 	released = l.sendRelease(attempt.Detached(ctx), to)
+	if err == nil && !repeatable(released) { // nobody was let in before the last write
+		released = nil
+	}
 	return Besides(err, released), released
 }
 

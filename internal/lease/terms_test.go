@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,4 +112,20 @@ func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Rule 25: an update that leaves a remainder is followed by a release of its own. If the update
+// was applied, nobody was let in before it, whatever becomes of that release.
+func TestRule25AnAppliedUpdateIsTheLastWord(t *testing.T) {
+	virtual(t, func(r *rig) {
+		l := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks())
+		r.server.lose = func(c call) error {
+			if c.name == "release" {
+				return errors.New("the connection is broken")
+			}
+			return nil
+		}
+		r.wantErr("UpdateAndRelease", l.UpdateAndRelease(context.Background(), increment), nil)
+		r.wantErr("Release", l.Release(context.Background()), nil)
+	})
 }
