@@ -160,7 +160,7 @@ func TestBreakOfUnknownOutcome(t *testing.T) {
 	net.Arm(faultnet.LoseReply, "findAndModify")
 	_, err := admin.Break(fixture.Bounded(p), coll, seen)
 	p.want(err, doclock.ErrOutcomeUnknown)
-	_, err = admin.Break(fixture.Bounded(p), coll, seen) // it was removed
+	_, err = admin.Break(fixture.Bounded(p), p.coll, seen) // it was removed
 	p.want(err, admin.ErrNoEntry)
 }
 
