@@ -202,8 +202,9 @@ func Upsert() Option {
 // and Fence. An UpdateAndRelease beside others writes, and leaves the lock to them; Delete,
 // Detach and Downgrade are refused.
 //
-// A writer of another process may wait 200 ms longer. Whoever leaves before the others sends
-// nothing: he doesn't learn that the entry was removed by an operator, or with its document.
+// A writer of another process may wait 200 ms longer. A caller who leaves before the others
+// sends nothing. So he doesn't learn that an operator has removed the entry, or that the
+// document was deleted.
 //
 // An acquire with [Into], [TTL] or [Owner], by a filter that demands more than an equal _id,
 // of an Enqueue or of several leases has an entry of its own. [HoldAtLeast] and [HoldAtMost]
