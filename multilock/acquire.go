@@ -97,19 +97,18 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 }
 
 // run is the acquire, in its own goroutine.
-func (c *call) run(ctx context.Context) (got granted, err error) {
+func (c *call) run(ctx context.Context) (granted, error) {
 	switch {
 	case c.skip:
-		got, err = c.claim(ctx)
+		return c.claim(ctx)
 	case c.tries():
-		got, err = c.try(ctx)
+		return c.try(ctx)
 	case c.document == "":
-		got, err = c.find(ctx)
+		return c.find(ctx)
 	default:
 		a := c.arrival()
-		got, err = a.wait(ctx, waitqueue.Known{})
+		return a.wait(ctx, waitqueue.Known{})
 	}
-	return got, err
 }
 
 // takeBack releases a lease whose caller has left.
@@ -124,7 +123,7 @@ func (c *call) takeBack(late *lease.Lease) {
 func (c *call) try(ctx context.Context) (granted, error) {
 	a := c.arrival()
 	got, err := a.ask(ctx, true)
-	return a.end(ctx, got, err, func() {})
+	return a.end(ctx, got, err, nil)
 }
 
 // find asks the server first, because only the server knows which document the filter
@@ -137,7 +136,7 @@ func (c *call) find(ctx context.Context) (granted, error) {
 		err = attempt.Ended(ctx)
 	}
 	if got.lease != nil || !waits(err) {
-		return a.end(ctx, got, err, func() {})
+		return a.end(ctx, got, err, nil)
 	}
 	a.call = c.of(c.filter.At(c.locker.engine.Pin(got.image)))
 	c.progress.refused(err)
@@ -158,7 +157,7 @@ func (a *arrival) wait(ctx context.Context, known waitqueue.Known) (got granted,
 	a.observed.emitQueued(w)
 	defer a.observed.remind()()
 	defer func() { // until its entry is removed a waiter whose caller has left is busy: the next one doesn't ask
-		got, err = a.end(ctx, got, err, func() { queues.Leave(w) })
+		got, err = a.end(ctx, got, err, w)
 	}()
 	for {
 		handed, err := queues.Await(ctx, w)
@@ -214,28 +213,30 @@ func (c *call) where(img *engine.Image) string {
 	return waitqueue.Key(c.locker.engine.Pin(img))
 }
 
-// deliver gives the caller the document of a lease, in his own goroutine: a command whose
-// caller gave up must not write into the caller's memory. The lease is released if that
-// fails, or the caller's own decoding panics.
+// deliver gives the caller the document of a lease, which is released if that fails.
 func (c *call) deliver(got granted) (*lease.Lease, error) {
-	decoded := false
-	defer func() {
-		if !decoded { // or the caller's code has panicked
-			c.locker.cleanup.release(context.Background(), c.request, got.lease, nil)
-		}
-	}()
-	if err := c.locker.decode(got.image, c.into); err != nil {
+	err := c.decode(got.image, func() { c.locker.cleanup.release(context.Background(), c.request, got.lease, nil) })
+	if err != nil {
 		return nil, notAcquired(err)
 	}
-	decoded = true
 	return got.lease, nil
 }
 
-func (l *Locker) decode(img *engine.Image, targets []any) error {
-	for _, into := range targets {
-		if err := l.engine.Decode(img, into); err != nil {
+// decode gives the caller the document, in his own goroutine: a command whose caller gave up
+// must not write into the caller's memory. If it can't be decoded, or the caller's own
+// decoding panics, failed is called.
+func (c *call) decode(img *engine.Image, failed func()) error {
+	decoded := false
+	defer func() {
+		if !decoded { // or the caller's code has panicked
+			failed()
+		}
+	}()
+	for _, into := range c.into {
+		if err := c.locker.engine.Decode(img, into); err != nil {
 			return oneline.Because(fmt.Errorf("doclock: decode the document into a %T", into), err)
 		}
 	}
+	decoded = true
 	return nil
 }

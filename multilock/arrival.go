@@ -149,29 +149,35 @@ func (a *arrival) lost(answer engine.Answer, seen bool) error {
 	return err
 }
 
-// end is the end of the acquire, which calls leave. Without a lease no entry may stay in the
-// document. One that a command has made whose caller has left is removed before another
-// command may be sent.
-func (a *arrival) end(ctx context.Context, got granted, err error, leave func()) (granted, error) {
-	over := leave
-	if a.slot != nil {
-		over = func() { a.slot(); leave() }
-	}
+// end is the end of the acquire, and of its wait w, or nil. Without a lease no entry may stay
+// in the document. One that a command has made whose caller has left is removed before
+// another command may be sent.
+func (a *arrival) end(ctx context.Context, got granted, err error, w *waitqueue.Waiter) (granted, error) {
 	switch {
 	case got.lease != nil && ctx.Err() == nil:
-		over()
+		a.leave(w)
 		return got, nil
 	case got.lease != nil:
 		a.takeBack(got.lease)
-		over()
+		a.leave(w)
 		return granted{}, cmp.Or(err, attempt.Ended(ctx))
 	case a.slot != nil:
-		a.discard(func(error) { over() })
+		a.discard(func(error) { a.leave(w) })
 	default:
 		a.discard(nil)
-		leave()
+		a.leave(w)
 	}
 	return granted{}, err
+}
+
+// leave lets others go on: one gets the slot, and those behind it in the wait queue may ask.
+func (a *arrival) leave(w *waitqueue.Waiter) {
+	if a.slot != nil {
+		a.slot()
+	}
+	if w != nil {
+		a.locker.queues.Leave(w)
+	}
 }
 
 // discard leaves the entry to the clean-up, which calls answer once a command was answered.

@@ -89,19 +89,11 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	}
 	resumed := l.leases.New(l.engine.Grant(got.Image, c.request), got.Sent)
 	l.queues.Resumed(c.lane, got.Image, c.begun)
-	// If the document can't be decoded, or the caller's own decoding panics, the entry is left
-	// to the users of the token again: a later release leaves no remainder for a lease that
-	// nobody got. If the detach fails, the entry stays as it is, and the token good.
-	decoded := false
-	defer func() {
-		if !decoded {
-			_, _ = resumed.Detach(ctx)
-		}
-	}()
-	if err := l.decode(got.Image, c.into); err != nil {
+	// The entry is left to the users of the token again: a later release leaves no remainder for
+	// a lease that nobody got. If the detach fails, the entry stays as it is, and the token good.
+	if err := c.decode(got.Image, func() { _, _ = resumed.Detach(ctx) }); err != nil {
 		return nil, err
 	}
-	decoded = true
 	return resumed, nil
 }
 

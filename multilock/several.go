@@ -210,7 +210,7 @@ func (ls Leases) Release(ctx context.Context) error {
 	}
 	all.Wait()
 	for i, h := range handles {
-		errs[i] = h.Judged(errs[i]) // the releases of the others have taken their time
+		errs[i] = h.Judge(errs[i]) // the releases of the others have taken their time
 	}
 	err := engine.Raise(oneline.Join(append(errs, rest...)...))
 	if errors.Is(err, doclock.ErrLost) {

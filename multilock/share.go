@@ -42,7 +42,7 @@ type share struct {
 	progress *progress               // of the acquire
 	try      bool                    // the acquire tries once: nobody waits for its end
 	users    int
-	over     bool // its validity has ended, and somebody has released it for all
+	over     bool // a user releases it for all
 }
 
 // shares says that the caller may use a lease with others: it asks for nothing of its own,
@@ -104,16 +104,16 @@ func (c *call) join(ctx context.Context) *share {
 		s.users++
 		return s
 	}
-	if s != nil && c.tries() && !s.hasEnded() { // which others may join
-		key = ""
-	}
+	joins := s == nil || s.hasEnded() || !c.tries() // else others may join that one
 	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
 	if all.all == nil {
 		all.all = map[string]*share{}
 	}
-	all.all[key] = s
+	if joins {
+		all.all[key] = s
+	}
 	own := *c
 	own.observed = c.observed.of(s)
 	c.locker.ops.Go(func() { s.begin(acquiring, &own) })
@@ -233,8 +233,7 @@ func (u *user) leave(ctx context.Context) (releases bool, verdict error) {
 	}
 	lost := u.Lease.Err()
 	if !s.over && (s.users == 1 || lost != nil) {
-		s.close()
-		s.over, u.state = true, releasing
+		u.release()
 		return true, nil
 	}
 	s.users--
@@ -282,10 +281,15 @@ func (u *user) alone() bool {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	if u.state == using && s.users == 1 {
-		s.close()
-		s.over, u.state = true, releasing
+		u.release()
 	}
 	return u.state == releasing
+}
+
+// release begins the release for all. The shares are locked.
+func (u *user) release() {
+	u.share.close()
+	u.share.over, u.state = true, releasing
 }
 
 // Update implements doclock.Lease.

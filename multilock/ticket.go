@@ -45,7 +45,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 	err, gone := attempt.Run(ctx, &c.locker.ops, func() error {
 		got, err := t.ask(ctx, false)
 		if got.lease == nil && t.place == nil || isNested(err) || ctx.Err() != nil {
-			_, err = t.end(ctx, got, err, func() {})
+			_, err = t.end(ctx, got, err, nil)
 			return cmp.Or(err, attempt.Ended(ctx))
 		}
 		t.grant = c.locker.engine.Grant(got.image, c.by(t.id))
@@ -58,7 +58,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 		return nil
 	}, func(err error) {
 		if err == nil {
-			_, _ = t.end(ctx, t.got, nil, func() {})
+			_, _ = t.end(ctx, t.got, nil, nil)
 		}
 	})
 	if err := cmp.Or(gone, err); err != nil {

@@ -52,7 +52,7 @@ func (l *Lease) ready(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.isOpen() {
-		return l.released()
+		return l.Released()
 	}
 	return nil
 }
@@ -68,6 +68,23 @@ func (l *Lease) lock(ctx context.Context, g gate) error {
 		err = oneline.Join(err, lost)
 	}
 	return err
+}
+
+// lockAll waits for both gates, so that no other command is under way.
+func (l *Lease) lockAll(ctx context.Context) error {
+	if err := l.lock(ctx, l.writing); err != nil {
+		return err
+	}
+	if err := l.lock(ctx, l.renewing); err != nil {
+		l.writing.unlock()
+		return err
+	}
+	return nil
+}
+
+func (l *Lease) unlockAll() {
+	l.renewing.unlock()
+	l.writing.unlock()
 }
 
 // run runs op to its end, and returns at once if the caller gives up first. If

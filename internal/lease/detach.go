@@ -35,16 +35,12 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 		l.giveUp()
 	}
 	err = l.run(ctx, l.sending(sent), func(ctx context.Context) error {
-		defer l.unclaim()
+		defer l.unlockAll()
 		err := l.detach(ctx, k)
 		l.concludeDetach(ctx, v, err)
 		return err
 	})
-	if revoked(err) { // nobody else settles it
-		l.concludeDetach(ctx, v, err)
-		err = l.judged(err)
-	}
-	l.emitUnknownEnd(ctx, v, err)
+	err = l.tell(ctx, v, err, l.concludeDetach)
 	if err != nil && !errors.Is(err, doclock.ErrLost) {
 		l.reopen(v) // a release waits for the detach's end
 	}
@@ -70,7 +66,7 @@ func (l *Lease) detach(ctx context.Context, k engine.Token) error {
 	})
 	switch {
 	case err != nil && unsure == nil:
-		return l.judged(l.failed("detach", err))
+		return l.Judge(l.failed("detach", err))
 	case err != nil:
 		return l.unknown("detach", unsure)
 	case got.Outcome == engine.Detached:

@@ -29,15 +29,11 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	if _, known := rules[tag]; !known {
 		return nil, fmt.Errorf("%w: Downgrade: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
 	}
-	if err := l.lock(ctx, l.writing); err != nil {
-		return nil, err
-	}
-	if err := l.lock(ctx, l.renewing); err != nil {
-		l.writing.unlock()
+	if err := l.lockAll(ctx); err != nil {
 		return nil, err
 	}
 	if err := l.suspend(); err != nil {
-		l.unclaim()
+		l.unlockAll()
 		return nil, err
 	}
 	to := l.below(tag)
@@ -80,7 +76,7 @@ func (l *Lease) suspend() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.isOpen() {
-		return l.released()
+		return l.Released()
 	}
 	if l.limit.ttl > 0 && l.limit.left(l.engine.Clocks()) <= 0 { // nothing may go on
 		return l.check()
@@ -189,7 +185,7 @@ func oneAttempt(to engine.Request) []Unanswered {
 func (l *Lease) replace(released error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.finish(l.released())
+	l.finish(l.Released())
 	l.become(replaced)
 	l.doubt = released
 }

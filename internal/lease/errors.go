@@ -27,10 +27,8 @@ func (r *released) Error() string { return doclock.ErrReleased.Error() + ": " + 
 // Is is for [errors.Is].
 func (r *released) Is(target error) bool { return target == doclock.ErrReleased }
 
-func (l *Lease) released() error { return (*released)(l) }
-
-// Released is the error of a caller who has left the lease to others.
-func (l *Lease) Released() error { return l.released() }
+// Released is the error of a caller who has left the lease.
+func (l *Lease) Released() error { return (*released)(l) }
 
 func (l *Lease) inTransaction() error {
 	return fmt.Errorf("%w: %v: a lease's own methods don't take part in it; inside it, write with Guard as the filter", doclock.ErrInTransaction, l.name())
@@ -65,11 +63,11 @@ func Unsent(err error) bool {
 // expired: the server refused the release, or it was not sent.
 func repeatable(err error) bool { return err != nil && errors.As(err, new(*notExecuted)) }
 
-// judged is a release's error as a verdict on the lock. A release that was not
+// Judge is a release's error as a verdict on the lock at this moment. A release that was not
 // executed says nothing of the lock by itself. While the lease's time lasts, the
 // server lets nobody in. After that nobody knows. Nor does anybody know after a
 // server has found no entry, without a proof, or after a downgrade of unknown outcome.
-func (l *Lease) judged(err error) error {
+func (l *Lease) Judge(err error) error {
 	switch {
 	case !repeatable(err), errors.Is(err, doclock.ErrOutcomeUnknown):
 		return err

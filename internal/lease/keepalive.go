@@ -29,7 +29,7 @@ func (l *Lease) Work(ctx context.Context) (work context.Context, end context.Can
 	return kept, func(cause error) {
 		if cause == nil {
 			l.KeepAlive(context.WithoutCancel(ctx))
-			cause = l.released()
+			cause = l.Released()
 		}
 		kept.end(cause)
 	}

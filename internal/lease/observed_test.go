@@ -151,7 +151,7 @@ func TestEventsOfSeveralCallers(t *testing.T) {
 		time.Sleep(ttl / 3)
 		r.wantEvents(e, "granted 7", "renewed 1", "granted 0", "granted 0", "renewed 2")
 		second.End(context.Background(), nil)
-		third.End(context.Background(), l.released())
+		third.End(context.Background(), l.Released())
 		r.wantEvents(e, "released 1", "released 1")
 		_ = l.Release(context.Background())
 		second.End(context.Background(), nil)

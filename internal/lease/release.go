@@ -53,12 +53,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 			l.leave(ctx, v)
 		})
 	}
-	return l.Judged(l.await(ctx, v))
+	return l.Judge(l.await(ctx, v))
 }
-
-// Judged is an error of Release as a verdict at this moment: the lease's time may
-// have ended since.
-func (l *Lease) Judged(err error) error { return l.judged(err) }
 
 // claim claims the right to release the lease; only the first caller has it.
 func (l *Lease) claim() (v *verdict, first bool) {
@@ -143,7 +139,7 @@ func (l *Lease) sendRelease(ctx context.Context, to *handoff) error {
 	case known != nil:
 		return oneline.Join(known, engine.PanicIn(err))
 	case err != nil && unsure == nil:
-		return l.judged(l.failed("release", err))
+		return l.Judge(l.failed("release", err))
 	case err != nil:
 		return l.unknown("release", unsure)
 	default:
@@ -347,45 +343,42 @@ func (l *Lease) end(ctx context.Context, last func(context.Context, *handoff) (e
 		return err
 	}
 	err = l.run(ctx, l.sending(l.giveUp), func(ctx context.Context) error {
-		defer l.unclaim()
+		defer l.unlockAll()
 		to := l.handoff()
 		err, released := last(ctx, to)
 		l.conclude(ctx, v, released)
 		to.close(released)
 		return err
 	})
-	if revoked(err) { // nobody else settles it
-		l.conclude(ctx, v, err)
-		err = l.judged(err)
+	return engine.Raise(l.tell(ctx, v, err, l.conclude))
+}
+
+// tell is the end of a last command for its caller. One that he has revoked is concluded here:
+// nobody else does. Observers hear of an unknown outcome what he is told.
+func (l *Lease) tell(ctx context.Context, v *verdict, err error, conclude func(context.Context, *verdict, error)) error {
+	if revoked(err) {
+		conclude(ctx, v, err)
+		err = l.Judge(err)
 	}
 	l.emitUnknownEnd(ctx, v, err)
-	return engine.Raise(err)
+	return err
 }
 
 // claimAll claims the right to end the lease, for a command that isn't sent if its caller
 // gives up, and keeps writes and renewals out.
 func (l *Lease) claimAll(ctx context.Context) (*verdict, error) {
-	if err := l.lock(ctx, l.writing); err != nil {
-		return nil, err
-	}
-	if err := l.lock(ctx, l.renewing); err != nil {
-		l.writing.unlock()
+	if err := l.lockAll(ctx); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.isOpen() {
-		l.unclaim()
-		return nil, l.released()
+		l.unlockAll()
+		return nil, l.Released()
 	}
 	l.become(ending)
 	l.release = &verdict{done: make(chan struct{})}
 	return l.release, nil
-}
-
-func (l *Lease) unclaim() {
-	l.renewing.unlock()
-	l.writing.unlock()
 }
 
 // sendLast sends the command, and returns its verdict and the lock's. Right before that
@@ -409,7 +402,7 @@ func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, 
 		return err, err
 	case engine.Revoke(ctx), // and the caller may go on
 		unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be sent
-		err = l.judged(l.failed(c.name, err))
+		err = l.Judge(l.failed(c.name, err))
 		return err, err
 	}
 	released = l.sendRelease(attempt.Detached(ctx), to)
@@ -424,7 +417,7 @@ func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, 
 func (l *Lease) writeAndRelease(ctx context.Context, to *handoff, u *engine.Update) (err, released error) {
 	err = l.write(ctx, u)
 	if repeatable(err) && engine.Revoke(ctx) { // and the caller may go on
-		return l.judged(err), l.judged(err)
+		return l.Judge(err), l.Judge(err)
 	}
 	released = l.sendRelease(attempt.Detached(ctx), to)
 	if err == nil && !repeatable(released) { // nobody was let in before the last write

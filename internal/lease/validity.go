@@ -130,7 +130,7 @@ func (l *Lease) nextCheck() time.Duration {
 func (l *Lease) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.finish(l.released())
+	l.finish(l.Released())
 }
 
 // finish ends the validity for good, and what follows the lease. The lease is locked.

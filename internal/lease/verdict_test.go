@@ -20,9 +20,9 @@ func TestAVerdictIsOfTheMoment(t *testing.T) {
 			t.Errorf("Release: %v", err)
 		}
 		time.Sleep(ttl)
-		r.wantErr("Judged", h.Judged(err), doclock.ErrOutcomeUnknown)
-		r.wantErr("Judged again", h.Judged(h.Judged(err)), doclock.ErrOutcomeUnknown)
-		r.wantErr("Judged nil", h.Judged(nil), nil)
+		r.wantErr("Judged", h.Judge(err), doclock.ErrOutcomeUnknown)
+		r.wantErr("Judged again", h.Judge(h.Judge(err)), doclock.ErrOutcomeUnknown)
+		r.wantErr("Judged nil", h.Judge(nil), nil)
 	})
 }
 
