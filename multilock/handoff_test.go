@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -266,6 +267,7 @@ func TestRule15ASuccessorThatGaveUpLeavesNoEntry(t *testing.T) {
 				if _, err := r.successor.wait(); !errors.Is(err, context.Canceled) {
 					r.Errorf("the successor that gave up: %v", err)
 				}
+				synctest.Wait() // its goroutine knows, before the answer comes
 				if n := len(r.entries("write")); n != 1 {
 					r.Fatalf("%d entries: it was not handed over", n)
 				}

@@ -408,11 +408,12 @@ func TestRule21AnAppliedUpdateStays(t *testing.T) {
 		coll, net := p.faulty()
 		l := p.sharing(coll, doclock.TTL(2*time.Second))
 		first, second := p.acquire(l, "read"), p.acquire(l, "read")
+		time.Sleep(1900 * time.Millisecond)
 		answer := net.Arm(faultnet.DelayReply, "findAndModify")
 		written := begin(p, func() (any, error) { return nil, first.UpdateAndRelease(p.Context(), plusOne) })
 		wait(p, answer.Fired())
-		time.Sleep(10 * time.Second) // the lease is over
-		p.try(p.locker(p.coll, relations.WritePreferring()), "write")
+		time.Sleep(200 * time.Millisecond) // the lease is over, and the attempt is not
+		p.acquire(p.locker(p.coll, relations.WritePreferring()), "write")
 		must(p, answer.Let())
 		ok(p, errOf(written.wait()))
 		p.want(second.Release(p.bounded()), doclock.ErrLost)

@@ -53,16 +53,23 @@ func TestDecisionsRaiseNoError(t *testing.T) {
 			}
 			for range cases {
 				for _, c := range commands {
-					strictly(t, fmt.Sprint(name, ", ", tag, ", ", c.Name), c, recorded.NewLocks(draw, 0, rules.Tags()), tag)
+					locks := recorded.NewLocks(draw, 0, rules.Tags())
+					strictly(t, fmt.Sprint(name, ", ", tag, ", ", c.Name), c, locks.Document(c.Name, tag), locks.Now())
 					draw++
+				}
+			}
+			for _, own := range []any{nil, int32(1), bson.D{}, bson.A{int32(1)}} { // the own tag has no entries
+				lock := bson.D{{Key: "fence", Value: sent.Fence}, {Key: "tags", Value: bson.D{{Key: tag, Value: own}}}}
+				for _, c := range commands {
+					strictly(t, fmt.Sprint(name, ", ", tag, ": ", own, ", ", c.Name), c, bson.D{{Key: "_id", Value: int32(1)}, {Key: "lock", Value: lock}}, sent.Fence)
 				}
 			}
 		}
 	}
 }
 
-func strictly(t *testing.T, name string, c sent.Command, locks *recorded.Locks, tag string) {
-	document, err := bson.Marshal(locks.Document(c.Name, tag))
+func strictly(t *testing.T, name string, c sent.Command, before bson.D, at int64) {
+	document, err := bson.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +78,7 @@ func strictly(t *testing.T, name string, c sent.Command, locks *recorded.Locks, 
 		t.Fatal(err)
 	}
 	r := recorded.Recording{Kind: name, Documents: []bson.Raw{document}, Command: command}
-	now := time.UnixMilli(locks.Now())
+	now := time.UnixMilli(at)
 	usual, strict := store.New(), store.New()
 	strict.Strict = true
 	if r.Outcome, err = r.On(inMemory(usual, now), "documents"); err != nil {
