@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -8,38 +9,43 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// Somebody may lock documents against all writes, and a renewal that waits for
-// one of them must not delay others. So a command that is out for long makes
-// room for another. Leases that can't be renewed even alone are stuck, and their
-// renewals don't take all of the room.
+// Somebody may lock documents against all writes, and a renewal that waits for one of
+// them must delay no others. So a command that takes long leaves its place to another,
+// and leases that can't be renewed even alone are stuck, and have places of their own.
 const (
-	mostPrompt = 4   // commands that are not out for long yet
-	mostOut    = 100 // commands in all: each lease of a batch can be out by itself
-	mostStuck  = 16  // commands for stuck leases
+	mostPrompt = 4  // commands that have not taken long yet
+	mostOut    = 84 // commands in all: nearly each lease of a batch can be out by itself
+	mostStuck  = 16 // commands for stuck leases, beside these
 )
 
 // keeper keeps all leases of one Locker alive that a KeepAlive asks for. It has
-// one goroutine while there are any, and one for each command that is under way.
+// one goroutine while there are any, one for each command that is under way, and one for
+// each round whose commands are not all sent yet.
 //
 // A lease is due when a third of its TTL has passed. Leases that are due soon are
 // renewed with it, so that commands are few and full.
 type keeper struct {
-	engine *engine.Engine
-	wake   chan struct{} // makes the loop look now
+	engine             *engine.Engine
+	wake               chan struct{} // makes the loop look now
+	prompt, out, stuck gate          // the places of commands
 
 	mu      sync.Mutex // taken before a lease's
 	running bool       // the loop is
 	kept    map[*Lease]keeping
 	next    time.Duration // when the loop looks again, on the monotonic clock
-	pending []renewal     // not sent yet, in the order of sending
+}
 
-	prompt, out, stuck int // commands that are under way, as the bounds count them
+func newKeeper(e *engine.Engine) keeper {
+	return keeper{
+		engine: e, wake: make(chan struct{}, 1),
+		prompt: make(gate, mostPrompt), out: make(gate, mostOut), stuck: make(gate, mostStuck),
+	}
 }
 
 // keeping is what the keeper knows of a lease.
 type keeping struct {
 	wanted int           // KeepAlives that ask for it
-	taken  bool          // it is pending, or its command is under way
+	busy   bool          // its command is to be sent, or under way
 	alone  bool          // a batch failed to renew it, and it may be the reason
 	stuck  bool          // a command for it alone failed too
 	after  time.Duration // not before, on the monotonic clock
@@ -137,72 +143,81 @@ func (k *keeper) round() (sleep time.Duration, more bool) {
 		k.running = false
 		return 0, false
 	}
-	var d due
+	var due []dueLease
 	sleep = time.Hour
+	soonest := sleep
 	for l, of := range k.kept {
 		sleep = min(sleep, l.soon())
-		if of.taken || l.isOver() {
+		if of.busy || l.isOver() {
 			continue
 		}
 		rest, pause := l.rest(now), of.after-now.Mono
 		if pause <= 0 && rest <= l.soon() {
-			d.add(dueLease{l, rest, of.stuck}, of.alone)
+			due = append(due, dueLease{l, rest, of})
+			soonest = min(soonest, rest)
 		} else {
 			sleep = min(sleep, max(rest, pause))
 		}
 	}
-	if d.soonest > 0 {
-		sleep = min(sleep, d.soonest) // and they will fill a command then
-	} else {
-		k.take(d.renewals(now.Mono))
+	if soonest > 0 {
+		sleep = min(sleep, soonest) // and they will fill a command then
+	} else if len(due) > 0 {
+		k.renew(due)
 	}
 	k.next = now.Mono + sleep
 	return sleep, true
 }
 
-// take puts renewals in the order of sending.
-func (k *keeper) take(all []renewal) {
-	for _, r := range all {
-		for _, l := range r.leases {
-			of := k.kept[l]
-			of.taken = true
-			k.kept[l] = of
+// dueLease is a lease to renew.
+type dueLease struct {
+	*Lease
+	rest time.Duration // until it must be renewed
+	keeping
+}
+
+// renew has leases renewed, the most urgent first: together, or alone.
+func (k *keeper) renew(due []dueLease) {
+	slices.SortFunc(due, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
+	var usual, stuck [][]*Lease
+	batch, size := 0, 0 // the last of the usual that several share
+	for _, l := range due {
+		l.busy = true
+		k.kept[l.Lease] = l.keeping
+		switch {
+		case l.alone && l.stuck:
+			stuck = append(stuck, []*Lease{l.Lease})
+		case !l.alone && size > 0 && len(usual[batch]) < min(size, l.inBatch()):
+			usual[batch] = append(usual[batch], l.Lease)
+			size = min(size, l.inBatch())
+		default:
+			if !l.alone {
+				batch, size = len(usual), l.inBatch()
+			}
+			usual = append(usual, []*Lease{l.Lease})
 		}
 	}
-	k.pending = append(k.pending, all...)
-	slices.SortStableFunc(k.pending, renewal.compare)
-	k.send()
+	go k.send(usual, k.out)
+	go k.send(stuck, k.stuck)
 }
 
-// send sends what is pending and may be under way.
-func (k *keeper) send() {
-	for len(k.pending) > 0 && k.prompt < mostPrompt && k.out < mostOut {
-		r := k.pending[0]
-		if r.stuck && k.stuck == mostStuck { // and so are all the others
-			return
-		}
-		k.pending = k.pending[1:]
-		k.count(r, 1)
-		go k.carryOut(r)
-	}
-	if len(k.pending) == 0 {
-		k.pending = nil
+// send sends commands, each as soon as it has its places.
+func (k *keeper) send(commands [][]*Lease, places gate) {
+	for _, leases := range commands {
+		places <- struct{}{}
+		k.prompt <- struct{}{}
+		go k.carryOut(leases, places)
 	}
 }
 
-func (k *keeper) count(r renewal, n int) {
-	k.prompt += n
-	k.out += n
-	if r.stuck {
-		k.stuck += n
-	}
-}
-
-// carryOut sends one renewal.
-func (k *keeper) carryOut(r renewal) {
-	leases := k.stillKept(r.leases)
-	slow := time.AfterFunc(r.long(), k.makeRoom)
+// carryOut sends one command. One that takes long leaves its first place to another.
+func (k *keeper) carryOut(leases []*Lease, places gate) {
+	defer places.unlock()
+	leases = k.stillKept(leases)
+	slow := time.AfterFunc(long(leases), k.prompt.unlock)
 	failed := renew(leases)
+	if slow.Stop() {
+		k.prompt.unlock()
+	}
 	var resting time.Duration
 	if failed.trouble {
 		resting = rest(leases)
@@ -210,20 +225,7 @@ func (k *keeper) carryOut(r renewal) {
 	now := k.engine.Clocks()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !slow.Stop() {
-		k.prompt++ // which makeRoom has counted out
-	}
-	k.count(r, -1)
 	k.putBack(leases, failed.alone, resting, now)
-	k.send()
-}
-
-// makeRoom lets another renewal be sent beside one that is out for long.
-func (k *keeper) makeRoom() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.prompt--
-	k.send()
 }
 
 func (k *keeper) stillKept(all []*Lease) (leases []*Lease) {
@@ -245,7 +247,7 @@ func (k *keeper) putBack(leases []*Lease, alone bool, resting time.Duration, now
 		if !kept {
 			continue
 		}
-		of.taken = false
+		of.busy = false
 		if rest := l.rest(now); rest > 0 {
 			of.alone, of.stuck, of.after = false, false, 0
 			k.wakeBy(now.Mono + rest)

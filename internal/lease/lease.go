@@ -283,7 +283,7 @@ type Leases struct {
 func NewLeases(e *engine.Engine, ops *attempt.Group, succession Succession, observer *Observer) *Leases {
 	ls := &Leases{
 		locker: locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
-		keeper: keeper{engine: e, wake: make(chan struct{}, 1)},
+		keeper: newKeeper(e),
 		all:    map[uuid.UUID]*Lease{},
 	}
 	ls.leases = ls

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -77,78 +76,15 @@ const (
 	perStatement = 2 * time.Millisecond
 )
 
-// due collects the leases of one round of renewals.
-type due struct {
-	together, alone []dueLease
-	soonest         time.Duration // the shortest rest
-}
+// inBatch is the most leases that a batch has with this one.
+func (l *Lease) inBatch() int { return max(1, min(batchSize, int(l.bounds().Timeout/perStatement))) }
 
-type dueLease struct {
-	*Lease
-	rest  time.Duration // until it must be renewed
-	stuck bool          // a renewal of it alone has failed
-}
-
-// renewal is one command.
-type renewal struct {
-	leases []*Lease
-	due    time.Duration // of the most urgent of them, on the monotonic clock
-	stuck  bool
-}
-
-// add adds a lease to those that are renewed together, or alone.
-func (d *due) add(lease dueLease, alone bool) {
-	if len(d.together)+len(d.alone) == 0 {
-		d.soonest = lease.rest
-	}
-	d.soonest = min(d.soonest, lease.rest)
-	if alone {
-		d.alone = append(d.alone, lease)
-	} else {
-		d.together = append(d.together, lease)
-	}
-}
-
-// renewals are the commands that renew the leases.
-func (d *due) renewals(now time.Duration) (all []renewal) {
-	slices.SortFunc(d.together, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
-	for rest := d.together; len(rest) > 0; {
-		size := batchSize
-		var batch []*Lease
-		first := now + rest[0].rest
-		for len(batch) < min(size, len(rest)) {
-			l := rest[len(batch)].Lease
-			size = min(size, max(1, int(l.bounds().Timeout/perStatement)))
-			batch = append(batch, l)
-		}
-		rest = rest[len(batch):]
-		slices.SortFunc(batch, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
-		all = append(all, renewal{leases: batch, due: first})
-	}
-	for _, l := range d.alone {
-		all = append(all, renewal{leases: []*Lease{l.Lease}, due: now + l.rest, stuck: l.stuck})
-	}
-	return all
-}
-
-// compare is the order of sending: the most urgent first, but stuck ones after
-// all the others, because they become more urgent the longer they fail.
-func (r renewal) compare(other renewal) int {
-	if r.stuck != other.stuck {
-		if r.stuck {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Compare(r.due, other.due)
-}
-
-// long is when a renewal is out for long. The leases of a whole batch, renewed
-// one by one, four at a time, must all be sent in a small part of the time
+// long is when a command for these leases has taken long. The leases of a whole batch,
+// renewed one by one, four at a time, must all be sent in a small part of the time
 // that they have left.
-func (r renewal) long() time.Duration {
+func long(leases []*Lease) time.Duration {
 	shortest := time.Duration(math.MaxInt64)
-	for _, l := range r.leases {
+	for _, l := range leases {
 		shortest = min(shortest, l.grant.TTL/200)
 	}
 	return shortest
@@ -179,6 +115,7 @@ func renew(leases []*Lease) failure {
 	case 1:
 		return renewOne(ours[0])
 	default:
+		slices.SortFunc(ours, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
 		return renewAll(ours)
 	}
 }
