@@ -48,7 +48,7 @@
 //	refused ◄──────┤  arrive  ├──────►  held ◄─────┘
 //	               └────┬─────┘         ▲   │ │ │
 //	    an assertive    │       granted │   │ │ └── Release, UpdateAndRelease,
-//	                    │               │   │ │     Delete, Detach, Downgrade ──► released
+//	                    │               │   │ │     Delete, Detach, Convert ────► released
 //	    relation blocks ▼               │   │ └──── the entry is gone ──────────► lost
 //	                 waiting ───────────┘   └────── its time is up ─────────────► lost
 //	                    └── not confirmed in time ───────────────────────────────► lost

@@ -25,7 +25,7 @@ var (
 	ErrNotFound = errors.New("doclock: no such document")
 
 	// ErrConflict: others hold the lock, or came first. The error is a
-	// [*ConflictError], which names them. After a refused [Lease.Downgrade] the
+	// [*ConflictError], which names them. After a refused [Lease.Convert] the
 	// lease goes on as it was.
 	ErrConflict = errors.New("doclock: conflict")
 
@@ -34,7 +34,7 @@ var (
 	// and Release it speaks of that call's own lock.
 	ErrLost = errors.New("doclock: lock lost")
 
-	// ErrReleased: the lease was released, detached or downgraded, or the ticket was
+	// ErrReleased: the lease was released, detached or converted, or the ticket was
 	// cancelled. Nothing was sent.
 	ErrReleased = errors.New("doclock: lock released")
 
@@ -55,7 +55,7 @@ var (
 	// Nothing was changed. [Field] chooses another field.
 	ErrForeignLock = errors.New("doclock: foreign lock field")
 
-	// ErrOutcomeUnknown, of a write, a delete, a detach or a downgrade: the server
+	// ErrOutcomeUnknown, of a write, a delete, a detach or a conversion: the server
 	// may have executed it, or may do so yet. Of a release, and so of Do, DoAll and
 	// Lead: nobody knows whether others were let in. It wraps the driver's error. No
 	// acquire returns it: what it may have been granted is released in the background.

@@ -23,10 +23,10 @@ import (
 // ticket is granted, lost or cancelled; a ticket that is left alone has no such event.
 // There is none of a call that was refused before it began ([ErrInvalidArgument],
 // [ErrInTransaction], after Close, after the end of its context), of a want after one
-// that could not be had, of a Touch, and of a downgrade that was refused.
+// that could not be had, of a Touch, and of a conversion that was refused.
 //
 // Each EventGranted is followed by exactly one end of that lease, with the same
-// LeaseID: [EventReleased] or [EventLost]. A downgrade is a release, and a grant with
+// LeaseID: [EventReleased] or [EventLost]. A conversion is a release, and a grant with
 // another LeaseID. The leases of one entry ([ShareInProcess]) have the same LeaseID, and
 // each has its own two events. A lease that was granted to a caller who had given up has
 // neither. After a loss the release of that lease is no other event; if it, or a write,
@@ -45,11 +45,11 @@ type Event struct {
 	LeaseID uuid.UUID // of a lease's events, and of a clean-up the entry's; [uuid.Nil] before the grant
 	Fence   int64     // of a lease's events
 
-	Waited time.Duration // of an acquire: since its call, or its own of several, began; of a downgrade: since it was sent
+	Waited time.Duration // of an acquire: since its call, or its own of several, began; of a conversion: since it was sent
 	Held   time.Duration // of a lease: since its grant
 
 	// Commands is how many were sent for this acquire, or for this lease since its grant.
-	// One for several leases counts for each of them, and a handoff or a downgrade for
+	// One for several leases counts for each of them, and a handoff or a conversion for
 	// the lease that ends by it.
 	Commands int
 
@@ -66,7 +66,7 @@ type EventKind string
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
 	EventSkipped        EventKind = "skipped"         // a claim ([SkipLocked]) passed over a document that can't take the lock; Err says why
-	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a downgrade
+	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a conversion
 	EventNotGranted     EventKind = "not granted"     // an acquire ended without a lease: see HowRefused and HowGaveUp
 	EventRenewed        EventKind = "renewed"         // a renewal was executed; once for all leases of one entry
 	EventRenewalFailed  EventKind = "renewal failed"  // a renewal's command failed; it is repeated while the lease is valid
@@ -86,7 +86,7 @@ const (
 	HowGaveUp     EventHow = "gave up"       // for another reason: its context, MaxWait, Close, an error
 	HowHandedOver EventHow = "handed over"   // to a waiter of the same Locker
 	HowDetached   EventHow = "detached"      // the entry is left to the users of its token
-	HowDowngraded EventHow = "downgraded"    // another lease has taken its place
+	HowConverted  EventHow = "converted"     // another lease has taken its place
 )
 
 // LogValue implements [slog.LogValuer] with the kind, the time and the fields that

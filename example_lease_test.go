@@ -110,7 +110,7 @@ func ExampleLease_keepAlive() {
 
 // A writer that has changed a category goes on as a reader. Other readers come in,
 // and no other writer was there in between.
-func ExampleLease_downgrade() {
+func ExampleLease_convert() {
 	ctx := context.Background()
 	mem := locktest.Start()
 	defer mem.Close()
@@ -122,7 +122,7 @@ func ExampleLease_downgrade() {
 	check(err)
 	check(writer.Update(ctx, bson.M{"$set": bson.M{"name": "Friends"}}))
 
-	reader, err := writer.Downgrade(ctx, "read")
+	reader, err := writer.Convert(ctx, "read")
 	check(err)
 	working := reader.KeepAlive(ctx) // the writer's own has ended
 

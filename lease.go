@@ -30,11 +30,11 @@ import (
 // most once. If ctx ends before it was sent, nothing is sent, the error is ctx's, and
 // the lease stands. If ctx ends during it, the method returns at once, with
 // ErrOutcomeUnknown; the command runs to its end, and the next one waits for it. A
-// Release is always sent. Once the lease is released, detached or downgraded, the other
+// Release is always sent. Once the lease is released, detached or converted, the other
 // commands are not sent and return [ErrReleased]. In a context with a running
 // transaction every command returns [ErrInTransaction].
 //
-// UpdateAndRelease, Delete, Detach and Downgrade end the lease in the same command, and
+// UpdateAndRelease, Delete, Detach and Convert end the lease in the same command, and
 // are repeated until the server would let others in anyway. A Release after them sends
 // nothing: it returns the same answer, or waits for it. After a refused UpdateAndRelease
 // or Delete the lock is released by a command of its own; the error is joined with its
@@ -70,11 +70,11 @@ type Lease interface {
 	Remaining() time.Duration
 
 	// Done is closed at the end of the validity: the lease's time is up, the lease was
-	// found lost, a command is sent that releases or detaches it, or it was downgraded.
+	// found lost, a command is sent that releases or detaches it, or it was converted.
 	Done() <-chan struct{}
 
 	// Err is nil while the lease is valid. After that it is [ErrLost] or [ErrReleased].
-	// While a Downgrade is under way it is [ErrOutcomeUnknown].
+	// While a Convert is under way it is [ErrOutcomeUnknown].
 	Err() error
 
 	// KeepAlive renews the lease in the background, each third of its TTL, until it is
@@ -128,7 +128,7 @@ type Lease interface {
 	// Detach of an entry that others share ([ShareInProcess]), or with a [HoldAtMost].
 	Detach(ctx context.Context) (token string, err error)
 
-	// Downgrade replaces the lease by one of another tag of the rules, in one command,
+	// Convert replaces the lease by one of another tag of the rules, in one command,
 	// and lets nobody in between. The new lease has an ID and a fencing token of its
 	// own. Release that one. Its TTL is its tag's, or the [TTL] of the acquire.
 	//
@@ -141,7 +141,7 @@ type Lease interface {
 	// background. If ctx ended first, call Release: it releases the lease, or returns
 	// ErrLost if the new one was granted, and released. [ErrInvalidArgument] are an
 	// unknown tag, and an entry that others share ([ShareInProcess]).
-	Downgrade(ctx context.Context, tag string) (Lease, error)
+	Convert(ctx context.Context, tag string) (Lease, error)
 
 	// Release releases the lock, in one command. Without an ErrLost or an
 	// ErrOutcomeUnknown nobody was let in until the lease was released, or until this

@@ -128,7 +128,7 @@ func Owner(name string) CommonOption {
 // is stuck in a live process keeps others out for ever. As after any loss by time, a
 // guarded write and a release still succeed until the server lets somebody in.
 //
-// It counts for one lease: Lead campaigns again, and a [Lease.Downgrade] passes on what is
+// It counts for one lease: Lead campaigns again, and a [Lease.Convert] passes on what is
 // left. [Lease.Detach] refuses such a lease, Resume the option, and a resumed lease has
 // no limit. d is from [MinTTL] to [MaxTTL], no less than [HoldAtLeast], and cut to whole
 // milliseconds; if it is less than the TTL, it is the TTL. It is refused for a tag of
@@ -200,7 +200,7 @@ func Upsert() Option {
 // command, for 200 ms or a third of the TTL, unless its grant has shown an entry that the tag
 // respects. The last one to leave releases it. Each has a lease of his own, with the same ID
 // and Fence. An UpdateAndRelease beside others writes, and leaves the lock to them; Delete,
-// Detach and Downgrade are refused.
+// Detach and Convert are refused.
 //
 // A writer of another process may wait 200 ms longer. A caller who leaves before the others
 // sends nothing. So he doesn't learn that an operator has removed the entry, or that the

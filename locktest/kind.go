@@ -13,7 +13,7 @@ type Kind uint8
 // The kinds of commands.
 const (
 	// Acquires may grant a lease, or give a place in the document queue: those of
-	// Acquire, TryAcquire, Enqueue, Ticket.Confirm, Resume and Downgrade, and the
+	// Acquire, TryAcquire, Enqueue, Ticket.Confirm, Resume and Convert, and the
 	// look-ups of claims.
 	Acquires Kind = 1 << iota
 
@@ -55,7 +55,7 @@ func ofKind(command value.Document, only []Kind) bool {
 
 // byComment are the kinds of the library's commands, which say what they are for.
 var byComment = map[string]Kind{
-	"doclock acquire": Acquires, "doclock confirm": Acquires, "doclock claim": Acquires, "doclock resume": Acquires, "doclock downgrade": Acquires,
+	"doclock acquire": Acquires, "doclock confirm": Acquires, "doclock claim": Acquires, "doclock resume": Acquires, "doclock convert": Acquires,
 	"doclock renew": Renewals, "doclock touch": Renewals,
 	"doclock update": Writes, "doclock delete": Writes | Releases,
 	"doclock release": Releases, "doclock handoff": Releases, "doclock detach": Releases,

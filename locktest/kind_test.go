@@ -50,7 +50,7 @@ var calls = map[string]struct {
 	"enqueue":                  {locktest.Acquires, nil, (*kindsPlay).enqueue},
 	"confirm":                  {locktest.Acquires, (*kindsPlay).enqueue, func(p *kindsPlay) error { _, err := p.ticket.Confirm(ctx); return err }},
 	"cancel":                   {locktest.CleanUps, (*kindsPlay).enqueue, func(p *kindsPlay) error { return p.ticket.Cancel(ctx) }},
-	"downgrade":                {locktest.Acquires, nil, func(p *kindsPlay) error { _, err := p.lease.Downgrade(ctx, "read"); return err }},
+	"convert":                  {locktest.Acquires, nil, func(p *kindsPlay) error { _, err := p.lease.Convert(ctx, "read"); return err }},
 	"detach":                   {locktest.Releases, nil, (*kindsPlay).detach},
 	"resume":                   {locktest.Acquires, (*kindsPlay).detach, func(p *kindsPlay) error { _, err := p.locks.Resume(ctx, doclock.ID(1), p.token); return err }},
 	"touch":                    {locktest.Renewals, (*kindsPlay).detach, func(p *kindsPlay) error { return p.locks.Touch(ctx, doclock.ID(1), p.token) }},

@@ -149,8 +149,8 @@ func TestDoWhoseFnReleases(t *testing.T) {
 			after = func() { p.release(p.resume(l, token)) }
 			return err
 		}, nil},
-		"Downgrade": {func(ctx context.Context, lease doclock.Lease) error {
-			next := p.downgrade(lease, "read")
+		"Convert": {func(ctx context.Context, lease doclock.Lease) error {
+			next := p.convert(lease, "read")
 			ok(p, context.Cause(ctx))
 			ok(t, next.KeepAlive(p.bounded()).Err()) // with a context from outside
 			after = func() {

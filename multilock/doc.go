@@ -20,7 +20,7 @@
 // the holders in the way. [Locker.Enqueue] takes a place in the document's queue and
 // leaves the waiting to the caller.
 //
-// [doclock.Lease.Downgrade] replaces a lease by one of another tag, and lets nobody
+// [doclock.Lease.Convert] replaces a lease by one of another tag, and lets nobody
 // in between: a writer becomes a reader.
 //
 // [AcquireAll] and [DoAll] acquire leases of several documents, all or none, in one

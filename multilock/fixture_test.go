@@ -355,7 +355,7 @@ var leaseCalls = map[string]func(doclock.Lease, context.Context) error{
 	"UpdateAndRelease": func(l doclock.Lease, ctx context.Context) error { return l.UpdateAndRelease(ctx, plusOne) },
 	"Delete":           doclock.Lease.Delete,
 	"Detach":           func(l doclock.Lease, ctx context.Context) error { return errOf(l.Detach(ctx)) },
-	"Downgrade":        func(l doclock.Lease, ctx context.Context) error { return errOf(l.Downgrade(ctx, "read")) },
+	"Convert":          func(l doclock.Lease, ctx context.Context) error { return errOf(l.Convert(ctx, "read")) },
 	"Release":          doclock.Lease.Release,
 	"Releases":         func(l doclock.Lease, ctx context.Context) error { return multilock.Leases{l}.Release(ctx) },
 }

@@ -175,7 +175,7 @@ func TestALossNamesItsLockAndTheReason(t *testing.T) {
 					r.locks = p.ours(doclock.TTL(lostTTL), doclock.Owner("ann"), doclock.ShareInProcess("read"),
 						doclock.OnEvent(func(_ context.Context, e doclock.Event) { r.events <- e }))
 					err := tell.do(r)
-					refused := call == "Downgrade" && way.reason == doclock.LossHeldAtMost // nothing may go on
+					refused := call == "Convert" && way.reason == doclock.LossHeldAtMost // nothing may go on
 					if way.stands && tell.asks && !refused {
 						ok(t, err)
 						return

@@ -112,8 +112,8 @@ func TestNotNestedAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]func(context.Context, doclock.Lease) error{
 		"returned": func(context.Context, doclock.Lease) error { return nil },
 		"released": func(ctx context.Context, lease doclock.Lease) error { return lease.Release(ctx) },
-		"downgraded": func(ctx context.Context, lease doclock.Lease) error {
-			_, err := lease.Downgrade(ctx, "read")
+		"converted": func(ctx context.Context, lease doclock.Lease) error {
+			_, err := lease.Convert(ctx, "read")
 			return err
 		},
 		"detached": func(ctx context.Context, lease doclock.Lease) error { _, err := lease.Detach(ctx); return err },

@@ -33,7 +33,7 @@ type order struct {
 	doc         int
 	done        []string
 	lease       doclock.Lease
-	below       doclock.Lease // a downgrade's
+	below       doclock.Lease // a conversion's
 	theirs      doclock.Lease // another client's, or nil
 	detached    bool          // a Detach was executed
 	errs        []error       // the answer of each call
@@ -69,8 +69,8 @@ var orderCalls = []orderCall{
 	{"Delete", locktest.Writes, true, func(o *order, ctx context.Context) error { return o.lease.Delete(ctx) }},
 	{"Renew", locktest.Renewals, false, func(o *order, ctx context.Context) error { return o.lease.Renew(ctx) }},
 	{"Detach", locktest.Releases, true, func(o *order, ctx context.Context) error { return errOf(o.lease.Detach(ctx)) }},
-	{"Downgrade", locktest.Acquires, true, func(o *order, ctx context.Context) error {
-		below, err := o.lease.Downgrade(ctx, "read")
+	{"Convert", locktest.Acquires, true, func(o *order, ctx context.Context) error {
+		below, err := o.lease.Convert(ctx, "read")
 		if below != nil {
 			o.below = below
 		}
@@ -566,7 +566,7 @@ func (o *order) heard(a *answer) {
 			o.word = a.err
 		}
 	case a.refused(): // the lease goes on
-	case !o.final && a.ends && !a.is(doclock.ErrReleased) && !(a.name == "Downgrade" && a.is(doclock.ErrLost)):
+	case !o.final && a.ends && !a.is(doclock.ErrReleased) && !(a.name == "Convert" && a.is(doclock.ErrLost)):
 		o.ending = ending{final: true, word: a.err, left: a.left(), doubt: a.name == "Detach" && unknown}
 	case a.name == "Release" && o.open():
 		o.ending = ending{final: true, word: a.err, left: a.left()}
@@ -603,7 +603,7 @@ func (o *order) truth(a *answer) {
 		o.fault("it returned nil, and the document stands")
 	case a.err == nil && a.name == "Detach" && (!stands || !e.Detached):
 		o.fault("it returned nil, and the entry is %+v", e)
-	case a.err == nil && a.name == "Downgrade":
+	case a.err == nil && a.name == "Convert":
 		if _, made := d.entry(o.below); !made || stands {
 			o.fault("it returned nil, and the document has %+v", d.Lock)
 		}
@@ -636,7 +636,7 @@ func (o *order) promise(a *answer) {
 		}
 	case a.stood && a.was == nil && err != nil:
 		o.fault("%v, though the lease was valid", err)
-	case a.stood && a.met == "" && err != nil && a.name != "Downgrade" && !errors.Is(a.was, doclock.ErrReleased) && !o.known():
+	case a.stood && a.met == "" && err != nil && a.name != "Convert" && !errors.Is(a.was, doclock.ErrReleased) && !o.known():
 		o.fault("%v, though the entry stood", err)
 	case !a.stood && err == nil && a.met == "":
 		o.fault("nil, though the entry was gone")

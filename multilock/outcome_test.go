@@ -194,7 +194,7 @@ func TestTheContextEndsWithTheErrorOfAnotherCall(t *testing.T) {
 // is valid, nothing is sent later, and the same call may follow at once.
 func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"UpdateAndRelease", "Delete", "Detach", "Downgrade"} {
+	for _, name := range []string{"UpdateAndRelease", "Delete", "Detach", "Convert"} {
 		last := leaseCalls[name]
 		for _, shared := range []bool{false, true} {
 			if shared && name != "UpdateAndRelease" { // others refuse a lease of several
@@ -264,7 +264,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 // caller is told, once.
 func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"UpdateAndRelease", "Delete", "Detach"} { // a Downgrade says nothing of the lock
+	for _, name := range []string{"UpdateAndRelease", "Delete", "Detach"} { // a Convert says nothing of the lock
 		last := leaseCalls[name]
 		virtually(t, name, func(p *place) {
 			heard, hear := p.heard()

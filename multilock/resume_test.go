@@ -294,7 +294,7 @@ func TestRule23AnEarlierUserKeepsOthersOut(t *testing.T) {
 	for name, end := range map[string]func(*place, doclock.Lease) error{
 		"Release":          func(p *place, l doclock.Lease) error { return l.Release(p.Context()) },
 		"UpdateAndRelease": func(p *place, l doclock.Lease) error { return l.UpdateAndRelease(p.Context(), plusOne) },
-		"Downgrade":        func(p *place, l doclock.Lease) error { _, err := l.Downgrade(p.Context(), "write"); return err },
+		"Convert":          func(p *place, l doclock.Lease) error { _, err := l.Convert(p.Context(), "write"); return err },
 		"Delete":           func(p *place, l doclock.Lease) error { return l.Delete(p.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestRule23AnEarlierUserKeepsOthersOut(t *testing.T) {
 				if err != nil || earlier.Err() == nil {
 					p.Errorf("the outsider: %v, the earlier user: %v", err, earlier.Err())
 				}
-				if err := <-ended; err != nil && name != "Downgrade" { // which doesn't wait
+				if err := <-ended; err != nil && name != "Convert" { // which doesn't wait
 					p.Error(err)
 				}
 			})
@@ -318,19 +318,19 @@ func TestRule23AnEarlierUserKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// downgrade downgrades a lease.
-func (p *place) downgrade(lease doclock.Lease, tag string) doclock.Lease {
+// convert converts a lease.
+func (p *place) convert(lease doclock.Lease, tag string) doclock.Lease {
 	p.Helper()
-	next, err := lease.Downgrade(p.bounded(), tag)
+	next, err := lease.Convert(p.bounded(), tag)
 	if err != nil {
-		p.Fatalf("Downgrade: %v", err)
+		p.Fatalf("Convert: %v", err)
 	}
 	return next
 }
 
 // A writer becomes a reader in one command, and other readers are let in beside
 // it. The old lease sends nothing more.
-func TestDowngrade(t *testing.T) {
+func TestConvert(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
@@ -338,7 +338,7 @@ func TestDowngrade(t *testing.T) {
 	lease := p.try(l, "write", doclock.Owner("a job"))
 	must(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
 	var next doclock.Lease
-	p.sends(w, 1, "Downgrade", func() (err error) { next, err = lease.Downgrade(t.Context(), "read"); return err })
+	p.sends(w, 1, "Convert", func() (err error) { next, err = lease.Convert(t.Context(), "read"); return err })
 	p.sends(w, 0, "Release", func() error { return lease.Release(t.Context()) })
 	p.sends(w, 0, "Update", func() error { return lease.Update(t.Context(), plusOne) }, doclock.ErrReleased)
 	if next.ID() == lease.ID() || next.Fence() <= lease.Fence() || next.Tag() != "read" || next.Err() != nil {
@@ -358,12 +358,12 @@ func TestDowngrade(t *testing.T) {
 
 // A refusal names who is in the way, and the lease goes on. One that only a repeat has found may
 // have nobody to name.
-func TestDowngradeIsRefused(t *testing.T) {
+func TestConversionIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.Fair())
 	lease, other := p.try(l, "read"), p.try(l, "read")
-	_, err := lease.Downgrade(t.Context(), "write")
+	_, err := lease.Convert(t.Context(), "write")
 	if c := p.conflict(err); c.Tag != "write" || len(c.Holders) != 1 || c.Holders[0].ID != other.ID() || c.RetryAfter <= 0 {
 		t.Errorf("the conflict is %+v", c)
 	}
@@ -371,12 +371,12 @@ func TestDowngradeIsRefused(t *testing.T) {
 	p.want(lease.Err(), nil)
 	ok(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
 	p.release(other)
-	lease = p.downgrade(lease, "write")
+	lease = p.convert(lease, "write")
 	p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.n": 1}}) // as a refused attempt has
-	_, err = lease.Downgrade(t.Context(), "read")
+	_, err = lease.Convert(t.Context(), "read")
 	if c := p.conflict(err); len(c.Holders) != 0 || !strings.Contains(c.Error(), "have left since") || strings.Contains(c.Error(), "by , ") {
 		t.Errorf("the conflict is %v", c)
 	}
-	p.release(p.downgrade(lease, "read"))
+	p.release(p.convert(lease, "read"))
 	p.wantEntries()
 }

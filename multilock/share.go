@@ -314,9 +314,9 @@ func (u *user) Delete(context.Context) error { return u.refuse("Delete") }
 // Detach implements doclock.Lease.
 func (u *user) Detach(context.Context) (string, error) { return "", u.refuse("Detach") }
 
-// Downgrade implements doclock.Lease.
-func (u *user) Downgrade(context.Context, string) (doclock.Lease, error) {
-	return nil, u.refuse("Downgrade")
+// Convert implements doclock.Lease.
+func (u *user) Convert(context.Context, string) (doclock.Lease, error) {
+	return nil, u.refuse("Convert")
 }
 
 // refuse refuses a command that would end the lease of the others.

@@ -269,9 +269,9 @@ func TestRule21WhoSharesNothing(t *testing.T) {
 		must(p, err)
 		p.wantEntries(append(all, several...)...)
 		for name, end := range map[string]func() error{
-			"Delete":    func() error { return shared.Delete(p.bounded()) },
-			"Detach":    func() error { return errOf(shared.Detach(p.bounded())) },
-			"Downgrade": func() error { return errOf(shared.Downgrade(p.bounded(), "read")) },
+			"Delete":  func() error { return shared.Delete(p.bounded()) },
+			"Detach":  func() error { return errOf(shared.Detach(p.bounded())) },
+			"Convert": func() error { return errOf(shared.Convert(p.bounded(), "read")) },
 		} {
 			fault{doclock.ErrInvalidArgument, []string{name, "ShareInProcess"}}.check(p, name, end())
 		}

@@ -403,8 +403,8 @@ func TestFencesThatHaveRunOut(t *testing.T) {
 		}
 		refused("TryAcquire", errOf(l.TryAcquire(p.Context(), flowers, "read")))
 		refused("Acquire", errOf(l.Acquire(p.Context(), flowers, "write")))
-		if _, err := lease.Downgrade(p.Context(), "read"); err == nil {
-			p.Error("downgraded")
+		if _, err := lease.Convert(p.Context(), "read"); err == nil {
+			p.Error("converted")
 		}
 		p.wantEntries(lease)
 		must(p, lease.Err())

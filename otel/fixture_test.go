@@ -142,12 +142,12 @@ const (
 	gaveUp       = doclock.EventKind(doclock.HowGaveUp)
 	handedOver   = doclock.EventKind(doclock.HowHandedOver)
 	detached     = doclock.EventKind(doclock.HowDetached)
-	downgraded   = doclock.EventKind(doclock.HowDowngraded)
+	converted    = doclock.EventKind(doclock.HowConverted)
 )
 
 var kindsOf = map[doclock.EventKind]doclock.EventKind{
 	stillWaiting: doclock.EventWaiting, refused: doclock.EventNotGranted, gaveUp: doclock.EventNotGranted,
-	handedOver: doclock.EventReleased, detached: doclock.EventReleased, downgraded: doclock.EventReleased,
+	handedOver: doclock.EventReleased, detached: doclock.EventReleased, converted: doclock.EventReleased,
 }
 
 // event is an event of the lease with this number, or of none for 0, some time after noon.

@@ -43,7 +43,7 @@ func story() []doclock.Event {
 		tell(4, doclock.EventGranted, s, nil), tell(4, doclock.EventOutcomeUnknown, 0, doclock.ErrOutcomeUnknown),
 		tell(4, doclock.EventReleased, s, doclock.ErrOutcomeUnknown),
 		tell(5, doclock.EventGranted, s, nil), tell(5, doclock.EventReleased, s, nil),
-		tell(7, doclock.EventGranted, s, nil), tell(7, downgraded, s, nil),
+		tell(7, doclock.EventGranted, s, nil), tell(7, converted, s, nil),
 		cleanUp,
 		tell(6, doclock.EventGranted, s, nil),
 	}
@@ -61,7 +61,7 @@ func TestMetricsOfEachKind(t *testing.T) {
 		"wait.duration{outcome=gave_up,tag=write,error.type=timeout}":          "1 in 4s",
 		"hold.duration{outcome=handed_over,tag=write}":                         "1 in 2s",
 		"hold.duration{outcome=detached,tag=write}":                            "1 in 1s",
-		"hold.duration{outcome=downgraded,tag=write}":                          "1 in 1s",
+		"hold.duration{outcome=converted,tag=write}":                           "1 in 1s",
 		"hold.duration{outcome=lost,tag=write,error.type=lost}":                "1 in 2s",
 		"hold.duration{outcome=released,tag=write,error.type=outcome_unknown}": "1 in 1s",
 		"hold.duration{outcome=released,tag=write}":                            "1 in 1s",

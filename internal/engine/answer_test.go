@@ -70,7 +70,7 @@ func TestALossShowsTheDocument(t *testing.T) {
 				}
 				for command, byPin := range map[string]bool{
 					"confirm": true, "renew": false, "look": false, "write": false, "finish": false,
-					"release": false, "downgrade": true, "detach": false, "resume": true, "touch": true,
+					"release": false, "convert": true, "detach": false, "resume": true, "touch": true,
 				} {
 					shows := byPin || opts != nil
 					got, err := modifying(p, g)[command](t.Context())

@@ -157,9 +157,9 @@ func (d decision) repeat(id expr) bson.D {
 	return d.change(d.lock+"."+fenceKey, inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
 }
 
-// downgrade is the pipeline of downgrade. from is the path of the entries of the
+// conversion is the pipeline of Convert. from is the path of the entries of the
 // grant's tag, and id is the new entry's.
-func (d decision) downgrade(from string, g Grant, k int64, id expr) bson.A {
+func (d decision) conversion(from string, g Grant, k int64, id expr) bson.A {
 	own := idValue(g.ID)
 	refused := []expr{call("$gt", "$$own."+untilKey, d.now)}
 	for _, tag := range d.order {

@@ -180,8 +180,8 @@ func inADamagedLock(t *testing.T, cases map[string]damage, send func(*peer, Gran
 	}
 }
 
-// A damaged lock is downgraded, or stays as it is.
-func TestDowngradeInADamagedLock(t *testing.T) {
+// A damaged lock is converted, or stays as it is.
+func TestConversionInADamagedLock(t *testing.T) {
 	t.Parallel()
 	inADamagedLock(t, map[string]damage{
 		"no fence":             {bson.M{"$unset": bson.M{"lock.fence": 1}}, false, Granted},
@@ -201,6 +201,6 @@ func TestDowngradeInADamagedLock(t *testing.T) {
 		"an unknown empty tag": {bson.M{"$set": bson.M{"lock.tags.x": bson.A{}}}, false, Granted},
 	}, func(p *peer, g Grant) (Answer, error) {
 		g.Key = key
-		return p.Downgrade(p.Context(), g, 1, Request{Tag: "read", ID: bob})
+		return p.Convert(p.Context(), g, 1, Request{Tag: "read", ID: bob})
 	})
 }

@@ -312,9 +312,9 @@ func TestLockOfANewerVersion(t *testing.T) {
 				return p.Resume(ctx, p.filter(), Token{Tag: g.Tag, Key: cid}, Request{Tag: g.Tag, ID: bob})
 			})
 		},
-		"downgrade": func(p *peer, g Grant) {
-			p.leaves("downgrade", func(ctx context.Context) (Answer, error) {
-				return p.Downgrade(ctx, g, 1, Request{Tag: "read", ID: bob})
+		"convert": func(p *peer, g Grant) {
+			p.leaves("convert", func(ctx context.Context) (Answer, error) {
+				return p.Convert(ctx, g, 1, Request{Tag: "read", ID: bob})
 			})
 		},
 		"find": func(p *peer, _ Grant) {

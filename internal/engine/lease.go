@@ -414,17 +414,17 @@ func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, er
 	return e.matched(ctx, g.Pin, change{comment: forDetach, query: e.Guard(g), update: stage(e.path(g.Tag), entries)}, Detached, g.owns)
 }
 
-// Downgrade gives up the grant's entry for one of another tag, with the id of the
+// Convert gives up the grant's entry for one of another tag, with the id of the
 // request and the owner of the grant's: a handoff to oneself, judged as an arrival that
 // never waits. The outcome is Granted, Lost, or Conflict, which leaves the entry as it
 // is: others are in the way, or the grant's `until` has not come.
 //
 // k is the number of the lease's next write. A refusal writes it down, so that no other
 // attempt with it is executed. A repeat extends the new entry.
-func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error) {
-	update := e.decision(to.Tag, e.LeaseBy(to.Tag, to.Terms)).downgrade("$"+e.path(g.Tag), g, k, idValue(to.ID))
-	img, sent, err := e.show(ctx, change{comment: forDowngrade, query: bson.D(g.Pin), update: update}, to)
-	a := Answer{Outcome: img.downgraded(g, to), Image: img, Sent: sent}
+func (e *Engine) Convert(ctx context.Context, g Grant, k int64, to Request) (Answer, error) {
+	update := e.decision(to.Tag, e.LeaseBy(to.Tag, to.Terms)).conversion("$"+e.path(g.Tag), g, k, idValue(to.ID))
+	img, sent, err := e.show(ctx, change{comment: forConvert, query: bson.D(g.Pin), update: update}, to)
+	a := Answer{Outcome: img.converted(g, to), Image: img, Sent: sent}
 	if err == nil && a.Outcome == Conflict {
 		err = e.exhausted(img)
 	}
@@ -435,9 +435,9 @@ func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (A
 	return a, err
 }
 
-// downgraded is the outcome of a downgrade. The image is nil if no document
+// converted is the outcome of a conversion. The image is nil if no document
 // matched.
-func (img *Image) downgraded(g Grant, to Request) Outcome {
+func (img *Image) converted(g Grant, to Request) Outcome {
 	if img == nil {
 		return Lost
 	}

@@ -223,7 +223,7 @@ func modifying(p *peer, g Grant) map[string]func(context.Context) (Answer, error
 		"write and hand off":      func(ctx context.Context) (Answer, error) { return p.WriteAndHandOff(ctx, g, classic, next) },
 		"hand off after pipeline": func(ctx context.Context) (Answer, error) { return p.WriteAndHandOff(ctx, g, pipeline, next) },
 		"release":                 func(ctx context.Context) (Answer, error) { return p.Release(ctx, g) },
-		"downgrade":               func(ctx context.Context) (Answer, error) { return p.Downgrade(ctx, g, 1, next.Request) },
+		"convert":                 func(ctx context.Context) (Answer, error) { return p.Convert(ctx, g, 1, next.Request) },
 		"detach":                  func(ctx context.Context) (Answer, error) { return p.Detach(ctx, g, key) },
 		"resume":                  func(ctx context.Context) (Answer, error) { return p.Resume(ctx, p.filter(), token(g), r) },
 		"touch":                   func(ctx context.Context) (Answer, error) { return p.Touch(ctx, p.filter(), token(g), ttl) },

@@ -41,8 +41,8 @@ func (r *rig) wantEnded(h *Lease, kept context.Context) {
 		r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
 	}
 	ctx := context.Background()
-	_, err := h.Downgrade(ctx, "read")
-	r.wantErr("Downgrade", err, doclock.ErrReleased)
+	_, err := h.Convert(ctx, "read")
+	r.wantErr("Convert", err, doclock.ErrReleased)
 	_, err = h.Detach(ctx)
 	r.wantErr("Detach", err, doclock.ErrReleased)
 	r.wantErr("Update", h.Update(ctx, increment), doclock.ErrReleased)

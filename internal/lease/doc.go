@@ -10,12 +10,12 @@
 //	            ▼                                           │
 //	granted ─► held ── its last command is sent ─────────► ending ─── executed, or in doubt ──► gone
 //	          │    ▲                                        ▲   │
-//	Downgrade │    │ refused                      a Release │   │ a Detach: executed, or in doubt
+//	Convert   │    │ refused                      a Release │   │ a Detach: executed, or in doubt
 //	          ▼    │                              after it  │   ▼
 //	        suspended ── granted, or in doubt ─► replaced   detached
 //
 // The last command is a Release, UpdateAndRelease, Delete or Detach. While it or a
-// Downgrade is under way, other calls wait for it. After it they return doclock.ErrReleased, and
+// Convert is under way, other calls wait for it. After it they return doclock.ErrReleased, and
 // send nothing; a Release returns the verdict of the last command again. A Release of a
 // detached lease is sent only if the Detach is in doubt: it ends the entry, detached or
 // not.

@@ -67,7 +67,7 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 // Judge is a release's error as a verdict on the lock at this moment. A release that was not
 // executed says nothing of the lock by itself. While the lease's time lasts, the
 // server lets nobody in. After that nobody knows. Nor does anybody know after a
-// server has found no entry, without a proof, or after a downgrade of unknown outcome.
+// server has found no entry, without a proof, or after a conversion of unknown outcome.
 func (l *Lease) Judge(err error) error {
 	switch {
 	case !repeatable(err), errors.Is(err, doclock.ErrOutcomeUnknown):
@@ -75,7 +75,7 @@ func (l *Lease) Judge(err error) error {
 	case engine.AsFailure(err).Unproven:
 		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	case l.isDoubted():
-		return fmt.Errorf("%w: a downgrade may have been executed, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: a conversion may have been executed, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	case l.left() <= 0:
 		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	default:

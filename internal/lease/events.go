@@ -90,7 +90,7 @@ func clean(ctx context.Context) context.Context {
 	return engine.WithSending(attempt.Detached(ctx), nil)
 }
 
-// succeed announces the lease that a downgrade, sent at that time, has made of another.
+// succeed announces the lease that a conversion, sent at that time, has made of another.
 func (l *Lease) succeed(ctx context.Context, other *Lease, sent engine.Reading) {
 	if l.observer == nil {
 		return
@@ -121,7 +121,7 @@ func (l *Lease) emitVerdict(ctx context.Context, v *verdict, how doclock.EventHo
 	}
 }
 
-// emitEnds emits the end of the lease, by a handoff or a downgrade.
+// emitEnds emits the end of the lease, by a handoff or a conversion.
 func (l *Lease) emitEnds(ctx context.Context, how doclock.EventHow, err error) {
 	if l.observer == nil {
 		return
@@ -133,7 +133,7 @@ func (l *Lease) emitEnds(ctx context.Context, how doclock.EventHow, err error) {
 	}
 }
 
-// emitUnknown emits that a write, a renewal or a downgrade may have been
+// emitUnknown emits that a write, a renewal or a conversion may have been
 // executed, if the error that the caller gets says so.
 func (l *Lease) emitUnknown(ctx context.Context, err error) {
 	if l.observer == nil || !errors.Is(err, doclock.ErrOutcomeUnknown) {

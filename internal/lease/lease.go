@@ -63,10 +63,10 @@ type phase uint8
 
 const (
 	held      phase = iota // any command may be sent
-	suspended              // a downgrade is under way: the lease is not valid
+	suspended              // a conversion is under way: the lease is not valid
 	ending                 // its last command is under way: a release, UpdateAndRelease, Delete or Detach
 	detached               // the entry was, or may have been, left to a token: only a release may be sent
-	replaced               // a downgrade has, or may have, ended the lease
+	replaced               // a conversion has, or may have, ended the lease
 	gone                   // the last command was executed, or may have been
 )
 
@@ -93,7 +93,7 @@ func (l *Lease) become(next phase) {
 }
 
 // isOpen says that the holder may give commands. He may not from the begin of a release
-// or detach on, or after a downgrade. One that was refused, or not sent, opens the lease
+// or detach on, or after a conversion. One that was refused, or not sent, opens the lease
 // again. The lease is locked.
 func (l *Lease) isOpen() bool {
 	return l.release == nil && l.phase != detached && l.phase != replaced
@@ -149,7 +149,7 @@ func (l *Lease) Err() error {
 	if err := l.check(); err != nil || l.phase != suspended {
 		return err
 	}
-	return fmt.Errorf("%w: %v: a downgrade is under way", doclock.ErrOutcomeUnknown, l.name())
+	return fmt.Errorf("%w: %v: a conversion is under way", doclock.ErrOutcomeUnknown, l.name())
 }
 
 // Done implements doclock.Lease.
@@ -227,7 +227,7 @@ func (l *Lease) Unused() {
 
 // Standing is the lease's entry, as far as this process knows it, and whether the
 // lease still holds it: it is neither lost nor being released, detached or
-// downgraded.
+// converted.
 func (l *Lease) Standing() (entry engine.Entry, standing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +263,7 @@ type commands interface {
 	Release(context.Context, engine.Grant) (engine.Answer, error)
 	Delete(context.Context, engine.Grant) (engine.Answer, error)
 	Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (engine.Answer, error)
-	Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error)
+	Convert(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error)
 
 	Read(context.Context, engine.Pin) (*engine.Image, error)
 	Unreachable() error
@@ -363,7 +363,7 @@ type Succession interface {
 	// Lost is the error of a loss. It is called under a lease's mutex.
 	Lost(Loss) error
 
-	// Refused is the error of a downgrade that was refused, as the image shows.
+	// Refused is the error of a conversion that was refused, as the image shows.
 	Refused(img *engine.Image, g engine.Grant, tag string) error
 }
 

@@ -135,9 +135,9 @@ func TestTheLimitEndsByEitherClock(t *testing.T) {
 	}
 }
 
-// A downgrade passes the limit on, counted from the first grant, and says how long it
+// A conversion passes the limit on, counted from the first grant, and says how long it
 // has taken itself. After the limit it is refused, and nothing is sent.
-func TestADowngradeKeepsTheLimit(t *testing.T) {
+func TestAConversionKeepsTheLimit(t *testing.T) {
 	for _, at := range []time.Duration{0, ttl, 3*ttl - time.Second} {
 		virtual(t, func(r *rig) {
 			const most = 3 * ttl
@@ -147,10 +147,10 @@ func TestADowngradeKeepsTheLimit(t *testing.T) {
 			h.Announce(context.Background(), doclock.Event{Owner: "ann"})
 			r.keep(h)
 			time.Sleep(at)
-			next := r.downgrade(r.downgrade(h, nil), nil) // twice
+			next := r.convert(r.convert(h, nil), nil) // twice
 			for _, e := range events.take() {
 				if e.Kind == doclock.EventGranted && e.Waited > 5*time.Millisecond {
-					r.Errorf("a downgrade has waited for %v", e.Waited)
+					r.Errorf("a conversion has waited for %v", e.Waited)
 				}
 			}
 			if got, want := next.grant.TTL, r.engine.Lease("read"); got != want {
@@ -166,8 +166,8 @@ func TestADowngradeKeepsTheLimit(t *testing.T) {
 				r.Errorf("others are let in %v after the limit and the tolerance, at most a TTL", late)
 			}
 			r.server.forget()
-			_, err := next.Downgrade(context.Background(), "write")
-			r.wantLimit("Downgrade", err)
+			_, err := next.Convert(context.Background(), "write")
+			r.wantLimit("Convert", err)
 			r.wantSent()
 			r.wantErr("Release", next.Release(context.Background()), nil) // nobody was let in
 		})

@@ -58,8 +58,8 @@ func TestEventsOfCommands(t *testing.T) {
 		"Delete, gone":               {gone: true, do: func(h *Lease) error { return h.Delete(context.Background()) }, want: []string{"lost 1"}},
 		"Detach":                     {do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
 		"Detach, gone":               {gone: true, do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"lost 1"}},
-		"Downgrade":                  {do: func(h *Lease) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"downgraded 1", "granted 0"}},
-		"Downgrade, gone":            {gone: true, do: func(h *Lease) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost 1"}},
+		"Convert":                    {do: func(h *Lease) error { _, err := h.Convert(context.Background(), "read"); return err }, want: []string{"converted 1", "granted 0"}},
+		"Convert, gone":              {gone: true, do: func(h *Lease) error { _, err := h.Convert(context.Background(), "read"); return err }, want: []string{"lost 1"}},
 		"Renew":                      {do: func(h *Lease) error { return h.Renew(context.Background()) }, want: []string{"renewed 1"}},
 		"Renew, gone":                {gone: true, do: func(h *Lease) error { return h.Renew(context.Background()) }, want: []string{"lost 1"}},
 		"Release, refused":           {fault: refused, do: func(h *Lease) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
@@ -68,7 +68,7 @@ func TestEventsOfCommands(t *testing.T) {
 		"Release, unknown":           {fault: gone, do: func(h *Lease) error { return h.Release(context.Background()) }, want: []string{"outcome unknown", "released"}},
 		"Delete, unknown":            {fault: gone, do: func(h *Lease) error { return h.Delete(context.Background()) }, want: []string{"outcome unknown", "released"}},
 		"Detach, unknown":            {fault: gone, do: func(h *Lease) error { _, err := h.Detach(context.Background()); return err }, want: []string{"outcome unknown", "detached"}},
-		"Downgrade, unknown":         {fault: gone, do: func(h *Lease) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
+		"Convert, unknown":           {fault: gone, do: func(h *Lease) error { _, err := h.Convert(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
 		"Update, given up":           {fault: gone, do: func(h *Lease) error { return h.Update(impatient(), set) }, want: []string{"outcome unknown"}},
 		"UpdateAndRelease, given up": {fault: gone, do: func(h *Lease) error { return h.UpdateAndRelease(impatient(), set) }, want: []string{"outcome unknown"}},
 		"Release, given up":          {fault: gone, do: func(h *Lease) error { return h.Release(impatient()) }, want: []string{"outcome unknown"}},
@@ -144,16 +144,16 @@ func TestEventsCountTheReadOfAVerdict(t *testing.T) {
 }
 
 // A caller who gives up during a command learns that its outcome is unknown, and so is
-// the observer, once. A release after a downgrade sends nothing, and emits nothing.
+// the observer, once. A release after a conversion sends nothing, and emits nothing.
 func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		do       func(context.Context, *Lease) error
 		released error // what a later release returns
 		want     []string
 	}{
-		"Renew":     {func(ctx context.Context, h *Lease) error { return h.Renew(ctx) }, nil, []string{"released 2"}},
-		"Downgrade": {func(ctx context.Context, h *Lease) error { _, err := h.Downgrade(ctx, "read"); return err }, doclock.ErrOutcomeUnknown, nil},
-		"Detach":    {func(ctx context.Context, h *Lease) error { _, err := h.Detach(ctx); return err }, nil, nil},
+		"Renew":   {func(ctx context.Context, h *Lease) error { return h.Renew(ctx) }, nil, []string{"released 2"}},
+		"Convert": {func(ctx context.Context, h *Lease) error { _, err := h.Convert(ctx, "read"); return err }, doclock.ErrOutcomeUnknown, nil},
+		"Detach":  {func(ctx context.Context, h *Lease) error { _, err := h.Detach(ctx); return err }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
@@ -193,16 +193,16 @@ func over() context.Context {
 	return ctx
 }
 
-// A downgrade that its caller gave up, and that is granted, ends the old lease as lost.
+// A conversion that its caller gave up, and that is granted, ends the old lease as lost.
 // The new entry is left to the clean-up, which reports failures, if its release fails.
-func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
+func TestEventsOfAConversionThatNobodyWaitsFor(t *testing.T) {
 	virtual(t, func(r *rig) {
 		e := r.observe()
 		h := r.announced(1, "write")
 		ctx, cancel := context.WithCancel(context.Background())
 		r.fault(func(_ context.Context, c call) error {
 			switch c.name {
-			case "downgrade":
+			case "convert":
 				cancel()
 				time.Sleep(aLittle)
 			case "release":
@@ -210,8 +210,8 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, doclock.ErrOutcomeUnknown) {
-			t.Fatalf("Downgrade = %v", err)
+		if _, err := h.Convert(ctx, "read"); !errors.Is(err, doclock.ErrOutcomeUnknown) {
+			t.Fatalf("Convert = %v", err)
 		}
 		time.Sleep(2 * aLittle)
 		all := e.take()

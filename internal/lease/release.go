@@ -106,7 +106,7 @@ func (l *Lease) leave(ctx context.Context, v *verdict) {
 }
 
 // giveWay begins a release, or says that the lease is replaced: it needs none, and the
-// downgrade has the verdict.
+// conversion has the verdict.
 func (l *Lease) giveWay(ctx context.Context, v *verdict) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *Lease) giveWay(ctx context.Context, v *verdict) bool {
 		l.become(ending)
 		return false
 	}
-	v.unknown = v.unknown || errors.Is(l.doubt, doclock.ErrOutcomeUnknown) // which the downgrade's caller knows
+	v.unknown = v.unknown || errors.Is(l.doubt, doclock.ErrOutcomeUnknown) // which the conversion's caller knows
 	l.publish(ctx, v, "", l.doubt)
 	return true
 }

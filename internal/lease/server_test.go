@@ -21,7 +21,7 @@ type server struct {
 	fault   func(ctx context.Context, c call) error // before the command is executed, or nil
 	lose    func(c call) error                      // after it, or nil
 	until   time.Time                               // of the entries that are read
-	refuse  bool                                    // downgrades
+	refuse  bool                                    // conversions
 }
 
 // entry is one that stands in a document.
@@ -191,10 +191,10 @@ func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (eng
 	})
 }
 
-// Downgrade is refused where the server is set to refuse.
-func (s *server) Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
+// Convert is refused where the server is set to refuse.
+func (s *server) Convert(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
 	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.Pin.ID()}}
-	sent, err := s.execute(ctx, "downgrade", []engine.Grant{g}, func() {
+	sent, err := s.execute(ctx, "convert", []engine.Grant{g}, func() {
 		own, made := s.entries[g.ID], s.entries[to.ID]
 		switch {
 		case made != nil:

@@ -140,7 +140,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("touch, more demanded").got(e.Touch(ctx, open, k, 2*ttl))
 	rec.begin("release, after a resume").got(e.Release(ctx, resumed))
 	rec.begin("write and hand off, classic, after a resume").got(e.WriteAndHandOff(ctx, resumed, classic, next))
-	rec.begin("downgrade").got(e.Downgrade(ctx, from, 1, engine.Request{Tag: tag, ID: Next}))
+	rec.begin("convert").got(e.Convert(ctx, from, 1, engine.Request{Tag: tag, ID: Next}))
 	rec.begin("remove two").got(e.Remove(ctx, engine.Filter{Pin: g.Pin}, tag, ids))
 	rec.begin("acquire by terms").got(e.Acquire(ctx, filter, by(engine.Terms{TTL: 2 * ttl, Owner: "another"})))
 	rec.begin("acquire and hold at least").got(e.Acquire(ctx, filter, by(engine.Terms{Least: 3 * ttl})))

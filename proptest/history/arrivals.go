@@ -75,7 +75,7 @@ func (c *check) gather() {
 		command := &c.commands[i]
 		for _, a := range byID[command.ID] {
 			switch command.Kind {
-			case CommandAcquire, CommandDowngrade:
+			case CommandAcquire, CommandConvert:
 				a.asked = min(a.asked, c.sent(command))
 			case CommandResume:
 				a.asked, a.resumed = min(a.asked, c.sent(command)), true
@@ -136,7 +136,7 @@ func (c *check) keys() {
 	}
 }
 
-// ended are the ids of the entries that a resume or a downgrade may have put
+// ended are the ids of the entries that a resume or a conversion may have put
 // another in the place of.
 func (c *check) ended(command *Command) (ids []string) {
 	switch command.Kind {
@@ -146,7 +146,7 @@ func (c *check) ended(command *Command) (ids []string) {
 				ids = append(ids, id)
 			}
 		}
-	case CommandDowngrade:
+	case CommandConvert:
 		if command.Image != nil {
 			if _, refused := command.Image.find(command.From); refused {
 				return nil

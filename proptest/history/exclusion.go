@@ -170,7 +170,7 @@ func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
 // extends reports whether the command may have extended the entry.
 func (c *check) extends(command *Command, a *arrival) bool {
 	switch command.Kind {
-	case CommandRenew, CommandAcquire, CommandConfirm, CommandDetach, CommandResume, CommandDowngrade:
+	case CommandRenew, CommandAcquire, CommandConfirm, CommandDetach, CommandResume, CommandConvert:
 		return command.ID == a.ID
 	case CommandTouch:
 		return slices.Contains(c.byKey[command.Key], a.ID)

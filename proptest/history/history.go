@@ -31,7 +31,7 @@ type Document struct {
 	Tolerance int64  `json:"tolerance"`
 
 	// Terms: acquires have terms of their own, leases are detached, resumed and
-	// downgraded. The checker of linearizability doesn't know these.
+	// converted. The checker of linearizability doesn't know these.
 	Terms bool `json:"terms,omitempty"`
 
 	// Deleted: it may be deleted and made anew, so that its log is not complete.
@@ -81,7 +81,7 @@ const (
 	Detach           = "Detach"
 	Resume           = "Resume"
 	Touch            = "Touch"
-	Downgrade        = "Downgrade"
+	Convert          = "Convert"
 	Look             = "look" // with Remaining and Err: the validity that the holder sees
 )
 
@@ -137,7 +137,7 @@ const (
 	CommandDetach          = "detach"
 	CommandResume          = "resume"
 	CommandTouch           = "touch"
-	CommandDowngrade       = "downgrade"
+	CommandConvert         = "convert"
 	CommandDelete          = "delete" // of the document, with all entries
 	CommandRead            = "read"
 	commandNothing         = "nothing" // a read that found no document, and the second half of a handoff whose first found nothing
@@ -155,7 +155,7 @@ type Command struct {
 	ID       string `json:"id,omitempty"`
 	Fence    int64  `json:"fence,omitempty"` // in its guard
 	Key      string `json:"key,omitempty"`   // of a token
-	From     string `json:"from,omitempty"`  // the entry that a downgrade gives up
+	From     string `json:"from,omitempty"`  // the entry that a conversion gives up
 	K        int64  `json:"k,omitempty"`     // the number of a guarded write
 	Write    string `json:"write,omitempty"`
 	Owner    string `json:"owner,omitempty"` // of the entry that it may make

@@ -200,7 +200,7 @@ func asked(c Command, pipeline bson.RawValue) Command {
 	}
 	c.Tag = tagIn(pipeline)
 	if c.Owner == "$$own.owner" {
-		c.Kind, c.Owner, c.From = CommandDowngrade, "", otherID(text, c.ID)
+		c.Kind, c.Owner, c.From = CommandConvert, "", otherID(text, c.ID)
 	}
 	return c
 }
@@ -346,7 +346,7 @@ func (c *Command) readReply(reply bson.Raw, several bool) {
 	}
 	c.Matched = true
 	switch c.Kind {
-	case CommandAcquire, CommandConfirm, CommandResume, CommandDowngrade, CommandRead:
+	case CommandAcquire, CommandConfirm, CommandResume, CommandConvert, CommandRead:
 		c.Image = ReadImage(value)
 	case CommandRelease:
 		own, _ := value.Lookup("__doclockOwn").ArrayOK()

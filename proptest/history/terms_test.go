@@ -34,8 +34,8 @@ func touch(at int64) Command {
 	return c
 }
 
-func downgrade(from, id string, at int64, img *Image) Command {
-	c := command(CommandDowngrade, id, at, img)
+func convert(from, id string, at int64, img *Image) Command {
+	c := command(CommandConvert, id, at, img)
 	c.From = from
 	return c
 }
@@ -63,7 +63,7 @@ func byOperator(c Command) Command {
 	return c
 }
 
-// terms are histories with tokens, downgrades, and entries that keep others out.
+// terms are histories with tokens, conversions, and entries that keep others out.
 var terms = []told{
 	{"granted while a resumed lease holds", PropertyExclusion,
 		story{rules: exclusive, commands: resumed(acquire("c", 60, 30, 160))},
@@ -77,9 +77,9 @@ var terms = []told{
 	{"absent by the resume of another token", PropertyRelease,
 		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), resume("b", 30, 20, 20, 130), read(50, 20, keyed(held("b", 20, 20, 130)))}},
 		story{rules: two, commands: resumed(read(50, 20, keyed(held("b", 10, 20, 130))))}},
-	{"absent by a refused downgrade", PropertyRelease,
-		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), downgrade("a", "b", 30, image(30, 10, held("a", 10, 10, 110))), read(50, 10)}},
-		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), downgrade("a", "b", 30, image(30, 20, reading(held("b", 20, 20, 130)))), read(50, 20, reading(held("b", 20, 20, 130)))}}},
+	{"absent by a refused conversion", PropertyRelease,
+		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), convert("a", "b", 30, image(30, 10, held("a", 10, 10, 110))), read(50, 10)}},
+		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), convert("a", "b", 30, image(30, 20, reading(held("b", 20, 20, 130)))), read(50, 20, reading(held("b", 20, 20, 130)))}}},
 	{"one fence for two resumes", PropertyTokens,
 		story{rules: exclusive, commands: resumed(resume("c", 40, 10, 20, 140))},
 		story{rules: exclusive, commands: resumed(resume("c", 40, 10, 30, 140))}},
@@ -111,9 +111,9 @@ var terms = []told{
 	{"a resume out of nothing", PropertyGrant,
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 21, 30, Granted)}},
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 20, 30, Granted)}}},
-	{"downgraded past one that waits", PropertyBarrier,
+	{"converted past one that waits", PropertyBarrier,
 		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
-			downgrade("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
+			convert("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
 		story{rules: mixed, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
-			downgrade("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}}},
+			convert("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}}},
 }

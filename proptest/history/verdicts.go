@@ -31,7 +31,7 @@ func (c *check) verdicts() {
 		key := lease{o.ID, o.Fence}
 		a := c.byToken[key]
 		switch o.Kind {
-		case TryAcquire, Acquire, Enqueue, Confirm, Wait, Claim, Resume, Downgrade:
+		case TryAcquire, Acquire, Enqueue, Confirm, Wait, Claim, Resume, Convert:
 			if o.Outcome != Granted {
 				continue
 			}
@@ -277,7 +277,7 @@ var found = map[string][2]string{
 // outcome names an answer as the table of commands does.
 func (c *Command) outcome() string {
 	switch c.Kind {
-	case CommandAcquire, CommandConfirm, CommandDowngrade:
+	case CommandAcquire, CommandConfirm, CommandConvert:
 		return c.decided()
 	case CommandRelease:
 		if c.Own != nil && c.Own.Fence == 0 {
@@ -288,7 +288,7 @@ func (c *Command) outcome() string {
 	return either(c.Matched, names[0], names[1])
 }
 
-// decided names the answer to a request. From is of a downgrade: it is refused where its
+// decided names the answer to a request. From is of a conversion: it is refused where its
 // own entry stays.
 func (c *Command) decided() string {
 	if c.Image == nil {

@@ -24,7 +24,7 @@
 //     and none: joins, grants and confirms drop the emptied.)
 //   - The outcome of a release without a fence (a clean-up's) only tells
 //     whether the entry was present.
-//   - A downgrade has no filter: of a field that is not a lock it is answered with
+//   - A conversion has no filter: of a field that is not a lock it is answered with
 //     that, where the model says that the entry is lost.
 //   - Integers may be stored as any of BSON's numbers, but for a new lock.fence,
 //     which is a Long.

@@ -46,7 +46,7 @@ type asker struct {
 
 	own   engine.Terms // of its acquires
 	token model.Token  // by which it was resumed; zero for an acquire
-	from  *asker       // whose downgrade made it, or nil
+	from  *asker       // whose conversion made it, or nil
 }
 
 // run is one run.
@@ -77,7 +77,7 @@ func run(t *rapid.T, coll *mongo.Collection, count *tally.Tally) {
 		"resume":            m.resume,
 		"resume, too":       m.resume,
 		"touch":             m.touch,
-		"downgrade":         m.downgrade,
+		"convert":           m.convert,
 		"break":             m.breakEntry,
 		"time":              m.advance,
 		"time, too":         m.advance,
@@ -134,7 +134,7 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 }
 
 // arrives says whether an acquire or a handoff may use the id. A resume and a
-// downgrade make ids of their own, which no other command brings into a document.
+// conversion make ids of their own, which no other command brings into a document.
 func (a *asker) arrives() bool { return a.token == (model.Token{}) && a.from == nil }
 
 func (a *asker) say(t *rapid.T) *asker {

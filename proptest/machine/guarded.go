@@ -229,12 +229,12 @@ func (m *engineMachine) touch(t *rapid.T) {
 	m.agrees(t, "touch", doc, want, got, err)
 }
 
-// downgrade gives up a lease for one of a tag of the same rules: under a new id,
-// or under the id of an earlier downgrade of it. It is then a repeat, or a late
+// convert gives up a lease for one of a tag of the same rules: under a new id,
+// or under the id of an earlier conversion of it. It is then a repeat, or a late
 // duplicate. The new entry has the owner of the own one.
-func (m *engineMachine) downgrade(t *rapid.T) {
+func (m *engineMachine) convert(t *rapid.T) {
 	a, l, g := m.lease(t)
-	s := m.downgradedTo(t, a)
+	s := m.convertedTo(t, a)
 	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {
 		a.k++
 	}
@@ -244,17 +244,17 @@ func (m *engineMachine) downgrade(t *rapid.T) {
 	if e, there := m.doc.Find(a.tag, a.id); there {
 		to.Owner = e.Owner
 	}
-	doc, want, image := m.model.Downgrade(m.doc, l, k, to, m.now)
+	doc, want, image := m.model.Convert(m.doc, l, k, to, m.now)
 	if m.doc != nil && m.doc.Field == model.Foreign { // see doc.go
 		want = model.ForeignLock
 	}
-	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)
-	seen := m.agrees(t, "downgrade", doc, want, got, err)
+	got, err := a.engine.Convert(t.Context(), g, int64(k), r)
+	seen := m.agrees(t, "convert", doc, want, got, err)
 	m.told(t, s, r, seen, got.Image, image, m.now)
 }
 
-// downgradedTo draws the asker that a lease becomes.
-func (m *engineMachine) downgradedTo(t *rapid.T, a *asker) *asker {
+// convertedTo draws the asker that a lease becomes.
+func (m *engineMachine) convertedTo(t *rapid.T, a *asker) *asker {
 	for _, s := range m.askers {
 		if s.from == a && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
 			return s.say(t)

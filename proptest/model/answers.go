@@ -164,7 +164,7 @@ func (w *world) conclude(c *client, ev event) {
 			w.saysLost(c, ev)
 		}
 		c.last = message{}
-	case opDowngrade:
+	case opConvert:
 		w.lowered(c, ev)
 	}
 }
@@ -244,7 +244,7 @@ func (w *world) settle(id ID) {
 	}
 	for _, m := range w.underWay() {
 		_, stands := w.doc.guarded(m.lease, false)
-		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opClaim || m.op == opResume) || m.op == opDowngrade && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
+		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opClaim || m.op == opResume) || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return
 		}
 	}
@@ -312,7 +312,7 @@ func (w *world) left(c *client, ev event) {
 	if c.key == 0 { // else it may be present as the token's, by a late resume
 		w.settle(c.id)
 	}
-	if next := c.last.next; next.ID != 0 { // the clean-up after a downgrade goes on
+	if next := c.last.next; next.ID != 0 { // the clean-up after a conversion goes on
 		c.id, c.tag = next.ID, next.Tag
 		c.last = message{op: opRelease, from: c.last.from, lease: next}
 		c.unknown = false

@@ -8,7 +8,7 @@ type client struct {
 	phase   phase
 	before  phase   // while it resolves: of the command that found nothing
 	home    Tag     // the tag that it acquires
-	tag     Tag     // the tag of its lease: a resume or a downgrade changes it
+	tag     Tag     // the tag of its lease: a resume or a conversion changes it
 	round   int     // the number of leases that it has asked for
 	id      ID      // of the present acquire, or of the lease
 	own     ID      // the id that it made for this lease; rule 23: the same
@@ -16,11 +16,11 @@ type client struct {
 	seq     int64   // its ticket's; 0 without one
 	fence   int64   // its fencing token
 	valid   int64   // the end of its lease's validity, on the true clock
-	writes  int     // the number of its last guarded write, or downgrade
-	lowers  int     // the number of its downgrades
+	writes  int     // the number of its last guarded write, or conversion
+	lowers  int     // the number of its conversions
 	newest  ID      // newest in done, in the image of the grant
 	sole    int64   // lock.fence of the grant's image, if that had its entry only
-	was     int64   // during a downgrade or a release: the end of the lease's validity before it
+	was     int64   // during a conversion or a release: the end of the lease's validity before it
 	last    message // the present command: a repeat sends it again
 	unknown bool    // an earlier attempt of it has no answer
 	awaits  bool    // an attempt is under way, and the client waits for it
@@ -40,7 +40,7 @@ const (
 	resolving               // its command found nothing: it must read
 	detaching               // its lease has ended; a token is left
 	resuming                // shows a token
-	lowering                // downgrades its lease
+	lowering                // converts its lease
 	stopped                 // has finished
 )
 
@@ -48,7 +48,7 @@ const (
 func (c *client) validAt(time int64) bool { return time < c.valid }
 
 // newID is the next id of client i: 100, 110, … for the first client. A
-// downgrade takes the id after its lease's.
+// conversion takes the id after its lease's.
 func (w *world) newID(i int) ID {
 	return ID((i+1)*100 + w.clients[i].round*10)
 }
@@ -245,7 +245,7 @@ func (w *world) leaveAgain(c *client) []message {
 	return out
 }
 
-// This file is the clients' part of claims, tokens, downgrades and HoldAtLeast.
+// This file is the clients' part of claims, tokens, conversions and HoldAtLeast.
 
 // looked handles the answers of look-ups: an entry that is found may have expired, and is
 // renewed. Without one the id is cleaned up, and the client goes on by another one.
@@ -303,11 +303,11 @@ func (w *world) transforms(c *client, m message) []message {
 		}
 		out = append(out, n)
 	}
-	if c.lowers == w.cfg.lowers || c.id%10 != 0 { // none, or downgraded already
+	if c.lowers == w.cfg.lowers || c.id%10 != 0 { // none, or converted already
 		return out
 	}
 	if to, ok := w.cfg.lower[c.tag]; ok {
-		n := m.as(opDowngrade)
+		n := m.as(opConvert)
 		n.u, n.k = 0, c.writes+1
 		n.next = Lease{Tag: to, ID: c.id + 1}
 		out = append(out, n)
@@ -316,9 +316,9 @@ func (w *world) transforms(c *client, m message) []message {
 }
 
 // transformAgain lists the commands that may be sent while the outcome of a
-// detach or a downgrade is unknown: the same again, or a release. After a
-// downgrade both ids are released, the old one first: then no attempt of the
-// downgrade can be executed any more.
+// detach or a conversion is unknown: the same again, or a release. After a
+// conversion both ids are released, the old one first: then no attempt of the
+// conversion can be executed any more.
 func (w *world) transformAgain(c *client) []message {
 	m := c.last
 	out := []message{m}
@@ -326,7 +326,7 @@ func (w *world) transformAgain(c *client) []message {
 		return out
 	}
 	n := message{op: opRelease, from: m.from, lease: m.lease, next: m.next}
-	if m.op == opDowngrade && w.cfg.protocol.Without.OldIDFirst {
+	if m.op == opConvert && w.cfg.protocol.Without.OldIDFirst {
 		n.lease, n.next = m.next, m.lease
 	}
 	return append(out, n)
@@ -371,7 +371,7 @@ func (w *world) resumed(c *client, ev event) {
 	w.hold(c, ev, w.anchor(ev.message))
 }
 
-// lowered handles the answers of downgrades. A refusal is final: the holder goes
+// lowered handles the answers of conversions. A refusal is final: the holder goes
 // on as before, with the validity that it had.
 func (w *world) lowered(c *client, ev event) {
 	switch ev.outcome {
@@ -381,7 +381,7 @@ func (w *world) lowered(c *client, ev event) {
 		w.hold(c, ev, w.anchor(ev.message))
 	case Conflict:
 		if _, there := ev.after.guarded(ev.lease, false); !there {
-			w.fail("downgrade", "refused, but entry %d is gone", c.id)
+			w.fail("convert", "refused, but entry %d is gone", c.id)
 		}
 		c.phase, c.unknown, c.last = holding, false, message{}
 		c.valid, c.was = max(c.valid, c.was), 0

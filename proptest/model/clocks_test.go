@@ -40,7 +40,7 @@ var promises = []promise{
 	}},
 	{"what is reported as lost, released or cleaned up is gone", []string{
 		"release: nil", "release: lost", "release: taken", "renew: lost", "check: lost", "write: lost", "write-and-release: lost",
-		"downgrade: lost", "detach: lost", "detach: token thrown away", "resume: lost", "touch: lost", "clean-up: nothing",
+		"convert: lost", "detach: lost", "detach: token thrown away", "resume: lost", "touch: lost", "clean-up: nothing",
 	}},
 }
 
@@ -53,7 +53,7 @@ func TestClocks(t *testing.T) {
 		plain(exclusive, "aa", keeping(4)),
 		plain(queue, "aaa", faulty(1)),
 		plain(exclusive, "aaa", tokens(2), saving),
-		plain(writers, "ab", faulty(1), downgrading, saving),
+		plain(writers, "ab", faulty(1), converting, saving),
 	}
 	lines := make([]string, 2+len(promises))
 	lines[0], lines[1] = "| the servers' clocks", "| ---"

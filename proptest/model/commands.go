@@ -525,7 +525,7 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 	return c, Granted, c
 }
 
-// Downgrade removes the lease's entry and lets a new one arrive under another
+// Convert removes the lease's entry and lets a new one arrive under another
 // tag, in one command: a handoff to oneself. The new entry is judged without
 // the old one, as any arrival is, and never waits. If it is refused or blocked,
 // or if the old entry must keep others out for longer, nothing changes for
@@ -534,22 +534,22 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 // The command takes the number of the lease's next write. A refused one writes
 // the number down, so that no other attempt of it is executed when the holder
 // has gone on under the old tag. A repeat finds the new entry, or the number.
-func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int64) (*Document, Outcome, *Document) {
+func (p Protocol) Convert(d *Document, from Lease, k int, to Request, now int64) (*Document, Outcome, *Document) {
 	if e, ok := d.Find(to.Tag, to.ID); ok {
 		return p.repeat(d, e, to, now)
 	}
-	e, ok := d.guarded(from, p.Without.FenceInDowngrade)
+	e, ok := d.guarded(from, p.Without.FenceInConversion)
 	if !ok {
 		return d, Lost, d
 	}
-	if e.N >= k && !p.Without.DowngradeIsNumbered {
+	if e.N >= k && !p.Without.ConversionIsNumbered {
 		return d, Conflict, d
 	}
 	c := d.clone()
 	c.remove(from.Tag, from.ID)
 	refused, blocked := p.arrival(c, to.Rules, to.Tag, now)
-	early := e.Until > now && !p.Without.DowngradeHoldsOut
-	if (refused || blocked) && !p.Without.DowngradeIsJudged || early || d.Exhausted(now) {
+	early := e.Until > now && !p.Without.ConversionHoldsOut
+	if (refused || blocked) && !p.Without.ConversionIsJudged || early || d.Exhausted(now) {
 		return p.refuse(d, c, from, k, now)
 	}
 	p.enter(c, to, true, now)
@@ -562,7 +562,7 @@ func (p Protocol) refuse(d, released *Document, from Lease, k int, now int64) (*
 		return released, Conflict, released
 	}
 	c := d.clone()
-	if !p.Without.DowngradeIsNumbered {
+	if !p.Without.ConversionIsNumbered {
 		c.at(from.Tag, from.ID).N = k
 	}
 	return c, Conflict, c

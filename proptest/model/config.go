@@ -24,7 +24,7 @@ type config struct {
 	users  int         // the number of clients, the last ones, that only show tokens
 	beats  int         // heartbeats in all
 	state  bool        // who shows a token demands a document in its first state, without an update
-	lower  map[Tag]Tag // clients downgrade from the tag to the other
+	lower  map[Tag]Tag // clients convert from the tag to the other
 	lowers int         // the number of attempts for each lease that were refused, and one more
 	hold   int64       // HoldAtLeast of every acquire; 0: none
 
@@ -63,49 +63,49 @@ func (c *config) rules(client int) Rules {
 // begins with the rule's number.
 type Without struct {
 	// Rules of the commands.
-	FenceInRenew        bool // 1: renew matches the id alone
-	FenceInWrite        bool // 1: writes match the id alone
-	FenceInHandoff      bool // 1: handoffs match the id alone
-	Maximum             bool // 2: extend overwrites the expiry
-	RepeatExtends       bool // 3: a repeat extends nothing
-	Pruning             bool // 5: nothing is pruned
-	CooperativeBlocks   bool // 6: a confirm checks assertive relations only
-	ConfirmNeverCreates bool // 7: a confirm that finds nothing joins again
-	UnknownRefuses      bool // 8: an arrival ignores unknown tags
-	UnknownBlocks       bool // 9: a confirm ignores unknown tags
-	HeldOrEarlier       bool // 10: a waiting entry waits for all live entries
-	JoinRaisesFence     bool // 11: a waiting entry takes its seq without raising lock.fence
-	Numbering           bool // 14: writes have no number
-	NumberInEntry       bool // 14: the numbers are in a short shared list
-	SuccessorTries      bool // 15: a new successor that is not granted joins as waiting
-	ReleaseAnyway       bool // 15: without a grant there is no release
-	WaitingMustBeThere  bool // 16: a handoff makes a missing waiting entry again
-	WaitingKeepsPlace   bool // 16: a waiting successor that is not granted yet is removed
-	SetComparesFence    bool // 17: the compare-and-set handoff does not compare
-	SetUnsetsNumber     bool // 17: the successor's entry keeps the lease's number
-	SetPushesDone       bool // 17: the lease's id isn't pushed to done
-	FenceInDetach       bool // 23: a detach matches the id alone
-	DetachExtends       bool // 23: a detach does not extend
-	NewIDAtResume       bool // 23: a resume keeps the entry's id
-	NewFenceAtResume    bool // 23: a resume keeps the entry's fence
-	ResumeRaisesFence   bool // 23: a resume does not raise lock.fence
-	ResumeUnsetsNumber  bool // 23: a resume keeps the number of the last write
-	ResumeAttaches      bool // 23: a resume leaves the entry marked as detached
-	TakeoverHoldsOut    bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
-	DeleteHoldsOut      bool // 23: a delete does not wait for the time of an earlier handle
-	MissIsNoLoss        bool // 23: a token is lost if the caller's filter misses the document
-	RepeatFindsItself   bool // 23: a repeat of a resume asks for the caller's filter again
-	KeyNeedsFence       bool // 23: a release or a clean-up removes an entry with a key by the id alone
-	SetUnsetsKey        bool // 23: the compare-and-set handoff leaves the key to the successor
-	FenceInDowngrade    bool // 24: a downgrade matches the id alone
-	DowngradeIsJudged   bool // 24: a downgrade is granted whatever is there
-	RefusalKeeps        bool // 24: a refused downgrade is a release
-	DowngradeIsNumbered bool // 24: a refused downgrade may be executed again
-	DowngradeHoldsOut   bool // 24: a downgrade ends the old tag's entry before its time
-	HoldsOut            bool // 25: a release removes the entry before its time
-	HoldFromGrant       bool // 25: the time is counted from the release
-	NewIDAtHold         bool // 25: the entry that holds others out keeps the lease's id
-	HoldDropsKey        bool // 25: the entry that holds others out keeps its key
+	FenceInRenew         bool // 1: renew matches the id alone
+	FenceInWrite         bool // 1: writes match the id alone
+	FenceInHandoff       bool // 1: handoffs match the id alone
+	Maximum              bool // 2: extend overwrites the expiry
+	RepeatExtends        bool // 3: a repeat extends nothing
+	Pruning              bool // 5: nothing is pruned
+	CooperativeBlocks    bool // 6: a confirm checks assertive relations only
+	ConfirmNeverCreates  bool // 7: a confirm that finds nothing joins again
+	UnknownRefuses       bool // 8: an arrival ignores unknown tags
+	UnknownBlocks        bool // 9: a confirm ignores unknown tags
+	HeldOrEarlier        bool // 10: a waiting entry waits for all live entries
+	JoinRaisesFence      bool // 11: a waiting entry takes its seq without raising lock.fence
+	Numbering            bool // 14: writes have no number
+	NumberInEntry        bool // 14: the numbers are in a short shared list
+	SuccessorTries       bool // 15: a new successor that is not granted joins as waiting
+	ReleaseAnyway        bool // 15: without a grant there is no release
+	WaitingMustBeThere   bool // 16: a handoff makes a missing waiting entry again
+	WaitingKeepsPlace    bool // 16: a waiting successor that is not granted yet is removed
+	SetComparesFence     bool // 17: the compare-and-set handoff does not compare
+	SetUnsetsNumber      bool // 17: the successor's entry keeps the lease's number
+	SetPushesDone        bool // 17: the lease's id isn't pushed to done
+	FenceInDetach        bool // 23: a detach matches the id alone
+	DetachExtends        bool // 23: a detach does not extend
+	NewIDAtResume        bool // 23: a resume keeps the entry's id
+	NewFenceAtResume     bool // 23: a resume keeps the entry's fence
+	ResumeRaisesFence    bool // 23: a resume does not raise lock.fence
+	ResumeUnsetsNumber   bool // 23: a resume keeps the number of the last write
+	ResumeAttaches       bool // 23: a resume leaves the entry marked as detached
+	TakeoverHoldsOut     bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
+	DeleteHoldsOut       bool // 23: a delete does not wait for the time of an earlier handle
+	MissIsNoLoss         bool // 23: a token is lost if the caller's filter misses the document
+	RepeatFindsItself    bool // 23: a repeat of a resume asks for the caller's filter again
+	KeyNeedsFence        bool // 23: a release or a clean-up removes an entry with a key by the id alone
+	SetUnsetsKey         bool // 23: the compare-and-set handoff leaves the key to the successor
+	FenceInConversion    bool // 24: a conversion matches the id alone
+	ConversionIsJudged   bool // 24: a conversion is granted whatever is there
+	RefusalKeeps         bool // 24: a refused conversion is a release
+	ConversionIsNumbered bool // 24: a refused conversion may be executed again
+	ConversionHoldsOut   bool // 24: a conversion ends the old tag's entry before its time
+	HoldsOut             bool // 25: a release removes the entry before its time
+	HoldFromGrant        bool // 25: the time is counted from the release
+	NewIDAtHold          bool // 25: the entry that holds others out keeps the lease's id
+	HoldDropsKey         bool // 25: the entry that holds others out keeps its key
 
 	// What servers do.
 	NothingWaits bool // a command that changes nothing is answered although something that it has read is not committed
@@ -123,7 +123,7 @@ type Without struct {
 	DoneNeedsWitness      bool // 18: absence from done always proves "not applied"
 	EmptyProvesNothing    bool // 18: and where done was empty at the grant, while it isn't full
 	SetWithoutHold        bool // 25: the compare-and-set is sent although the lease keeps others out for longer
-	OldIDFirst            bool // 24: the clean-up after a downgrade of unknown outcome releases the new id first
+	OldIDFirst            bool // 24: the clean-up after a conversion of unknown outcome releases the new id first
 	FoundIsRenewed        bool // 26: an entry that a look-up finds is a grant
 	RemainingFromExpiry   bool // 20: an entry that is read counts as valid for a whole TTL
 	DetachDoubts          bool // 23: a detach of unknown outcome that finds nothing says lost

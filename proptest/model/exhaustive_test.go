@@ -49,7 +49,7 @@ func TestExhaustive(t *testing.T) {
 	user := plain(exclusive, "aaa", tokens(2), saving)
 	save := []config{user, with(user, stating), plain(exclusive, "aaaa", tokens(2), saving, stepping, beating)}
 	handed := plain(exclusive, "aaa", faulty(1), tokens(1), saving, handing)
-	all := plain(writers, "aba", tokens(1), keeping(3), downgrading)
+	all := plain(writers, "aba", tokens(1), keeping(3), converting)
 	all.lowers = 1
 	broken := []config{with(user, faulty(1), breaking), plain(queue, "aaa", faulty(1), saving, handing, breaking)}
 	held := slices.Concat(each(pairs(), keeping(1)), each(pairs(), keeping(4))) // for less than a TTL, and for more
@@ -75,15 +75,15 @@ func TestExhaustive(t *testing.T) {
 		{"two users that write, one fault", each(save, faulty(1)), pick(200, 30_000, 500_000)},
 		{"two users that write, two faults", each(save, faulty(2)), pick(200, 5_000, 500_000)},
 		{"a token and handoffs", []config{handed}, pick(200, 20_000, 500_000)},
-		{"downgrades", downgrades(threeClients(), pick(20, 30, 655), 0, 0), pick(200, 2_000, 8_000)},
-		{"downgrades, one fault", downgrades(threeClients(), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
-		{"downgrades of two clients that write", downgrades(twoClients(), pick(15, 20, 999), 1, 0), pick(200, 3_000, 1_000_000)},
-		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
+		{"conversions", conversions(threeClients(), pick(20, 30, 655), 0, 0), pick(200, 2_000, 8_000)},
+		{"conversions, one fault", conversions(threeClients(), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
+		{"conversions of two clients that write", conversions(twoClients(), pick(15, 20, 999), 1, 0), pick(200, 3_000, 1_000_000)},
+		{"conversions of two clients that write, one fault", conversions(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
 		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)},
 		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(200, 1_000, 30_000)},
 		{"an operator's break, one fault", broken, pick(200, 20_000, 400_000)},
-		{"a token that keeps others out and is downgraded", []config{all}, pick(200, 20_000, 400_000)},
-		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
+		{"a token that keeps others out and is converted", []config{all}, pick(200, 20_000, 400_000)},
+		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
 
 		// The members' clocks differ by the tolerance, either way, and step.
 		{"replica set: pairs, the new primary's clock is behind", each(pairs(), set, behind), pick(300, 20_000, 200_000)},
@@ -97,7 +97,7 @@ func TestExhaustive(t *testing.T) {
 		{"replica set: three clients, one fault", each(sampled(threeClients(), pick(5, 60, 655)), faulty(1), set, behind), pick(500, 3_000, 10_000)},
 		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
 		{"replica set: an operator's break, one fault", each(broken, set), pick(200, 20_000, 400_000)},
-		{"replica set: downgrades, one fault", each(downgrades(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
+		{"replica set: conversions, one fault", each(conversions(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
 	}
@@ -194,8 +194,8 @@ func tokenWorlds() []config {
 	return out
 }
 
-// downgrades lets the clients of n of these worlds downgrade, each tag to the other.
-func downgrades(worlds []config, n, writes, faults int) []config {
+// conversions lets the clients of n of these worlds convert, each tag to the other.
+func conversions(worlds []config, n, writes, faults int) []config {
 	return each(sampled(worlds, n), func(cfg *config) {
 		cfg.faults, cfg.writes, cfg.handoffs = faults, writes, false
 		cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults

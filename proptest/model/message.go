@@ -20,7 +20,7 @@ const (
 	opDetach
 	opResume
 	opTouch
-	opDowngrade
+	opConvert
 	opDelete
 	opClaim
 	opLook // finds the entry of a claim of unknown outcome
@@ -29,7 +29,7 @@ const (
 
 func (o operation) String() string {
 	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade", "delete", "claim", "look", "keep"}[o]
+		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "convert", "delete", "claim", "look", "keep"}[o]
 }
 
 // releases reports whether the operation releases the lock.
@@ -59,7 +59,7 @@ type message struct {
 	until  int64  // compare-and-set: the end of the validity that is inherited
 	key    ID     // detach, resume, touch: the token's
 	state  bool   // resume, touch: the filter demands a document without an update
-	next   Lease  // downgrade, and the clean-up after one: the new entry
+	next   Lease  // conversion, and the clean-up after one: the new entry
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
 	linear bool   // reads: with read concern linearizable, and not majority
@@ -104,7 +104,7 @@ func (m message) String() string {
 	if m.handsOver() {
 		text += fmt.Sprintf(" to client %d as %d, which waits: %v, lock.fence was %d", m.to, m.second, m.waits, m.f)
 	}
-	if m.op == opDowngrade {
+	if m.op == opConvert {
 		text += fmt.Sprintf(" to %s %d", m.next.Tag, m.next.ID)
 	}
 	return text
@@ -178,10 +178,10 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 		return p.Resume(d, token, own, m.matches(d), now)
 	case opTouch:
 		return p.Touch(d, token, m.matches(d), ttl, tolerance, now)
-	case opDowngrade:
+	case opConvert:
 		to := own
 		to.Tag, to.ID, to.Hold = m.next.Tag, m.next.ID, 0
-		return p.Downgrade(d, m.lease, m.k, to, now)
+		return p.Convert(d, m.lease, m.k, to, now)
 	case opDelete:
 		return p.Delete(d, m.lease, now)
 	}
@@ -214,7 +214,7 @@ func (w *world) start(m message) message {
 		c.phase, c.id, c.own, c.key, c.tag = resuming, m.lease.ID, m.lease.ID, m.key, m.lease.Tag
 	case opTouch:
 		w.beats--
-	case opDowngrade:
+	case opConvert:
 		if c.phase == holding { // no repeat
 			c.was = c.valid
 			c.lowers++
@@ -225,7 +225,7 @@ func (w *world) start(m message) message {
 		c.phase = leaving
 		c.was = max(c.was, c.valid)
 	}
-	ends := m.op.releases() || m.op == opDetach || m.op == opDowngrade
+	ends := m.op.releases() || m.op == opDetach || m.op == opConvert
 	if ends && !w.cfg.protocol.Without.ValidityEndsAtSend {
 		c.valid = 0
 	}

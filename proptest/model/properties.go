@@ -35,7 +35,7 @@ func (w *world) fail(property, format string, args ...any) {
 //     handle ends the lock of a token's users.
 //   - token: a token resumes what was detached, and nothing else.
 //   - extended: an answered detach leaves the token a whole TTL.
-//   - downgrade: a refused one leaves the lease's entry.
+//   - convert: a refused one leaves the lease's entry.
 //   - kept: see checkHold.
 //   - words: see saysLost, saysEnded and saysMissing.
 //   - validity: see checkValidity. honoured: a valid lease has a live entry.
@@ -145,7 +145,7 @@ func (w *world) checkGuard(ev event) {
 	case Applied, Released, Detached:
 	default:
 		_, repeat := ev.before.Find(ev.next.Tag, ev.next.ID)
-		lowers := ev.op == opDowngrade && ev.outcome == Granted && !repeat
+		lowers := ev.op == opConvert && ev.outcome == Granted && !repeat
 		if !lowers && !ev.handsOver() || ev.outcome == NotApplied {
 			return
 		}
@@ -308,7 +308,7 @@ func (w *world) checkQueue() {
 	}
 }
 
-// The properties of tokens, downgrades and HoldAtLeast. A line is an acquire
+// The properties of tokens, conversions and HoldAtLeast. A line is an acquire
 // with all the resumes that come from it. Its present entry stands for all its
 // handles: it keeps others out for each of them.
 
@@ -340,7 +340,7 @@ func (w *world) newGrant(ev event, l Lease) grant {
 				g.limit = max(g.limit, e.Expires)
 			}
 		}
-	case opSet, opDowngrade:
+	case opSet, opConvert:
 	default:
 		if w.cfg.hold > 0 {
 			g.hold = ev.at + w.cfg.hold

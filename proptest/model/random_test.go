@@ -53,7 +53,7 @@ func drawConfig(t *rapid.T) config {
 	return cfg
 }
 
-// drawEndings lets the clients of some worlds detach and resume, downgrade, and
+// drawEndings lets the clients of some worlds detach and resume, convert, and
 // keep others out for longer.
 func drawEndings(t *rapid.T, cfg *config) {
 	all := cfg.ruleSets[0].Tags()
@@ -61,7 +61,7 @@ func drawEndings(t *rapid.T, cfg *config) {
 		cfg.users, cfg.beats = rapid.IntRange(0, len(cfg.tags)-1).Draw(t, "users"), 5
 		cfg.state = rapid.IntRange(0, 3).Draw(t, "resumes demand a state") == 0
 	}
-	if rapid.Bool().Draw(t, "downgrades") {
+	if rapid.Bool().Draw(t, "conversions") {
 		cfg.lower, cfg.lowers = map[Tag]Tag{}, 3
 		for i, tag := range all {
 			cfg.lower[tag] = all[(i+1)%len(all)]
@@ -100,7 +100,7 @@ func TestRandomNotices(t *testing.T) {
 		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
 		"rule 23, takeover": {TakeoverHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
 		"rule 23, miss": {MissIsNoLoss: true}, "rule 23, repeat": {RepeatFindsItself: true},
-		"rule 24":            {DowngradeIsJudged: true},
+		"rule 24":            {ConversionIsJudged: true},
 		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
 		"rule 26": {FoundIsRenewed: true}, "rule 27": {LinearizableRead: true},
 	} {
@@ -156,7 +156,7 @@ var mustMeet = map[string][]string{
 		"given up",
 		"detach: detached", "detach: lost", "resume: granted", "resume: granted, expired", "resume: granted, from a handle",
 		"resume: granted, while its detach has no answer", "resume: lost",
-		"resume: not found", "touch: renewed", "touch: lost", "touch: not found", "downgrade: granted", "downgrade: conflict", "downgrade: lost",
+		"resume: not found", "touch: renewed", "touch: lost", "touch: not found", "convert: granted", "convert: conflict", "convert: lost",
 		"release: an entry is left", "write-and-release: an entry is left", "handoff: an entry is left",
 	},
 	"a replica set": {

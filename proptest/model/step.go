@@ -187,7 +187,7 @@ func (m message) finds(d *Document) bool {
 	case opResume, opTouch:
 		e, there := d.Keyed(Token{m.lease.Tag, m.key})
 		return there && (m.matches(d) || e.ID == m.lease.ID)
-	case opDowngrade:
+	case opConvert:
 		if _, there := d.Find(m.next.Tag, m.next.ID); there {
 			return true
 		}

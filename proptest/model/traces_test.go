@@ -112,10 +112,10 @@ func TestRule19IDsAreNeverReused(t *testing.T) {
 // Two holders of one process share an entry, and one of them detaches it. The
 // user of the token releases it, and a writer is let in beside the other holder,
 // whose lease is still valid. So a shared entry is not detached. The same holds
-// for a downgrade, which ends the other holders' tag.
+// for a conversion, which ends the other holders' tag.
 func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 	rules := Rules{"read": {"write": {Cooperative, 0}}, "write": {"read": {Cooperative, 0}, "write": {Cooperative, 0}}, "look": {}}
-	for _, how := range []string{"detach", "downgrade", "neither"} {
+	for _, how := range []string{"detach", "convert", "neither"} {
 		h := newHand(t, Without{})
 		shared, valid := h.acquire(rules, "read", 1), h.now+20
 		switch how {
@@ -123,8 +123,8 @@ func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 			h.does(Detached)(h.p.Detach(h.d, shared, 7, 20, 5, h.now))
 			h.does(Granted)(h.p.Resume(h.d, Token{"read", 7}, ask(rules, "read", 2), true, h.now))
 			h.does(Released)(h.p.Release(h.d, Lease{"read", 2, h.d.Lock.Fence}, h.now))
-		case "downgrade":
-			h.does(Granted)(h.p.Downgrade(h.d, shared, 1, ask(rules, "look", 2), h.now))
+		case "convert":
+			h.does(Granted)(h.p.Convert(h.d, shared, 1, ask(rules, "look", 2), h.now))
 		}
 		h.now++
 		_, outcome, _ := h.p.Acquire(h.d, ask(rules, "write", 3), Queue, h.now)

@@ -54,8 +54,8 @@ func stating(cfg *config)  { cfg.state = true }
 // breaking has an operator break one held entry.
 func breaking(cfg *config) { cfg.breaks = 1 }
 
-// downgrading lets a downgrade to b.
-func downgrading(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2 }
+// converting lets a conversion to b.
+func converting(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2 }
 
 // set has a replica set of two members (those that only vote are left out), of which the other one is elected at some
 // time.

@@ -146,7 +146,7 @@ func (r runner) several(p *program) {
 					r.work(ctx, h)
 				}
 				if h := held[r.IntN(n)]; h.group.terms && r.one(4) {
-					r.downgrade(ctx, h)
+					r.convert(ctx, h)
 				}
 				return nil
 			})

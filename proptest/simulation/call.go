@@ -100,7 +100,7 @@ func (c *call) ofSeveral() bool { return c.name == "DoAll" || c.name == "Lead" }
 // ends says that a call may end its lease.
 func ends(c *call) bool {
 	switch c.name {
-	case "Release", "UpdateAndRelease", "Delete", "Downgrade":
+	case "Release", "UpdateAndRelease", "Delete", "Convert":
 		return true
 	case "Detach": // refused, of a lease with HoldAtMost
 		return !errors.Is(c.err, doclock.ErrInvalidArgument)
@@ -130,7 +130,7 @@ type holding struct {
 	lease   doclock.Lease
 	id      string
 	group   *group
-	of      *acquire // or nil of a downgrade's
+	of      *acquire // or nil of a conversion's
 	by      *call    // that has returned it
 	since   time.Time
 	program *program
@@ -175,11 +175,11 @@ func (s *run) got(c *call, of *acquire, lease doclock.Lease, ttl time.Duration) 
 	return h
 }
 
-// ended says that a call before this one may have ended the lease. A downgrade that has
+// ended says that a call before this one may have ended the lease. A conversion that has
 // failed did not.
 func (h *holding) ended(by *call) bool {
 	return slices.ContainsFunc(h.calls, func(c *call) bool {
-		return c != by && (by == h.by || c.order < by.order) && ends(c) && (c.name != "Downgrade" || c.err == nil)
+		return c != by && (by == h.by || c.order < by.order) && ends(c) && (c.name != "Convert" || c.err == nil)
 	})
 }
 
@@ -320,7 +320,7 @@ func (r runner) look(h *holding) {
 	over := h.lease.Err()
 	o.Return = r.clock.Now()
 	switch {
-	case errors.Is(over, doclock.ErrOutcomeUnknown): // a downgrade is under way: if it is refused, the lease goes on
+	case errors.Is(over, doclock.ErrOutcomeUnknown): // a conversion is under way: if it is refused, the lease goes on
 		return
 	case o.Remaining > 0:
 		o.Outcome = history.StillValid

@@ -57,7 +57,7 @@ func ServerFloors(operations, eachFault int) []tally.Floor {
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
 		"detach: detached", "resume: granted", "resume: lost", "touch: touched", "touch: lost",
-		"downgrade: granted", "downgrade: conflict",
+		"convert: granted", "convert: conflict",
 	} {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen, Least: 1})
 	}

@@ -50,7 +50,7 @@ func (r runner) short(ctx context.Context) (context.Context, context.CancelFunc)
 
 // kindsOf are the kinds of the commands that a method sends.
 var kindsOf = map[string][]locktest.Kind{
-	"Downgrade": {locktest.Acquires}, "Renew": {locktest.Renewals}, "Update": {locktest.Writes},
+	"Convert": {locktest.Acquires}, "Renew": {locktest.Renewals}, "Update": {locktest.Writes},
 	"Release": {locktest.Releases}, "UpdateAndRelease": {locktest.Releases}, "Delete": {locktest.Releases}, "Detach": {locktest.Releases},
 }
 
@@ -161,7 +161,7 @@ func (r runner) end(ctx context.Context, h *holding) {
 	case k < 17:
 		r.detach(short, h)
 	default:
-		r.downgrade(short, h)
+		r.convert(short, h)
 	}
 }
 
@@ -195,13 +195,13 @@ func (r runner) detach(ctx context.Context, h *holding) {
 	})
 }
 
-func (r runner) downgrade(ctx context.Context, h *holding) {
-	r.use(r.downgradeTo(ctx, h, h.group.tags[r.IntN(len(h.group.tags))]))
+func (r runner) convert(ctx context.Context, h *holding) {
+	r.use(r.convertTo(ctx, h, h.group.tags[r.IntN(len(h.group.tags))]))
 }
 
-func (r runner) downgradeTo(ctx context.Context, h *holding, tag string) (next *holding) {
-	r.on(ctx, h, "Downgrade", func(ctx context.Context, c *call) error {
-		lease, err := h.lease.Downgrade(ctx, tag)
+func (r runner) convertTo(ctx context.Context, h *holding, tag string) (next *holding) {
+	r.on(ctx, h, "Convert", func(ctx context.Context, c *call) error {
+		lease, err := h.lease.Convert(ctx, tag)
 		if err == nil {
 			next = r.got(c, nil, lease, h.ttl)
 		}

@@ -36,7 +36,7 @@ var kinds = []doclock.Event{
 	{Kind: doclock.EventWaiting}, {Kind: doclock.EventWaiting, How: doclock.HowStill}, {Kind: doclock.EventSkipped}, {Kind: doclock.EventGranted},
 	{Kind: doclock.EventNotGranted, How: doclock.HowRefused}, {Kind: doclock.EventNotGranted, How: doclock.HowGaveUp}, {Kind: doclock.EventRenewed},
 	{Kind: doclock.EventRenewalFailed}, {Kind: doclock.EventLost}, {Kind: doclock.EventReleased}, {Kind: doclock.EventReleased, How: doclock.HowHandedOver},
-	{Kind: doclock.EventReleased, How: doclock.HowDetached}, {Kind: doclock.EventReleased, How: doclock.HowDowngraded}, {Kind: doclock.EventOutcomeUnknown}, {Kind: doclock.EventCleanUpFailed},
+	{Kind: doclock.EventReleased, How: doclock.HowDetached}, {Kind: doclock.EventReleased, How: doclock.HowConverted}, {Kind: doclock.EventOutcomeUnknown}, {Kind: doclock.EventCleanUpFailed},
 }
 
 // seen is the outcome that counts the events of a kind.
@@ -54,7 +54,7 @@ type ledger struct {
 type life struct {
 	id      string
 	program *program
-	acquire *acquire // or nil of a downgrade's
+	acquire *acquire // or nil of a conversion's
 	holding *holding // or nil: no caller has it
 	granted *heard
 	end     *heard
@@ -140,7 +140,7 @@ func (l *ledger) assign(e *heard) {
 		l.check(EventsBelong, a != nil && a.skip && id == text([16]byte{}) && e.Err != nil, "%v", l.show(e))
 	case doclock.EventWaiting, doclock.EventNotGranted, doclock.EventGranted:
 		a := c.wanted(e)
-		if c.name == "Downgrade" && e.Kind == doclock.EventGranted {
+		if c.name == "Convert" && e.Kind == doclock.EventGranted {
 			l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(c.begun) && e.Time.Equal(c.ended), "%v: %v", l.show(e), l.story(c.lease))
 			l.born(e, nil)
 			return
@@ -451,7 +451,7 @@ func (l *ledger) lease(of *life) {
 		l.check(EventsBelong, e.call == g.call || ends(e.call), "%v has the values of another call than %v", l.show(e), l.show(g))
 		l.check(LeasesEnd, errors.Is(e.Err, doclock.ErrLost) && (!h.lost.IsZero() || l.toldLost(of)), "%v, and its caller was not told so: %v", l.show(e), l.story(h))
 	case e.How == doclock.HowHandedOver:
-		l.check(LeasesEnd, e.Err == nil && e.call.name != "Downgrade", "%v", l.show(e))
+		l.check(LeasesEnd, e.Err == nil && e.call.name != "Convert", "%v", l.show(e))
 	default:
 		l.check(LeasesEnd, !h.alone, "%v, and it was left alone", l.show(e))
 		l.released(of)
@@ -509,7 +509,7 @@ func (c *call) late() bool {
 // told. A caller who has left, or who was told of a write, learns it from a later call.
 func (l *ledger) released(of *life) {
 	e, h, c := of.end, of.holding, of.end.call
-	want := map[string]doclock.EventHow{"Detach": doclock.HowDetached, "Downgrade": doclock.HowDowngraded}[c.name]
+	want := map[string]doclock.EventHow{"Detach": doclock.HowDetached, "Convert": doclock.HowConverted}[c.name]
 	l.check(LeasesEnd, e.Kind == doclock.EventReleased && e.How == want && !errors.Is(e.Err, doclock.ErrLost), "%v, and should be %q", l.show(e), want)
 	failed := c.err != nil
 	switch {

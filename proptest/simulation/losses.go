@@ -71,7 +71,7 @@ func (c *call) locks() (all []lost) {
 // lease's may be up before Do has begun to renew it.
 func (of lost) canBe(reason doclock.LossReason, c *call, virtual bool) bool {
 	switch reason {
-	case doclock.LossHeldAtMost: // a downgrade's is that of the lease before
+	case doclock.LossHeldAtMost: // a conversion's is that of the lease before
 		return of.holding != nil && (of.holding.of == nil || of.holding.of.most > 0)
 	case doclock.LossDocumentDeleted:
 		return slices.Contains(of.group.deleted, of.document)

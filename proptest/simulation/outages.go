@@ -41,8 +41,8 @@ var operations = []struct {
 		}
 	}},
 	{"Do", func(r runner, ctx context.Context, p *program) { r.long(ctx, p, func(*holding) {}) }},
-	{"Do and Downgrade", func(r runner, ctx context.Context, p *program) {
-		r.long(ctx, p, func(h *holding) { r.settle(r.downgradeTo(ctx, h, "read")) })
+	{"Do and Convert", func(r runner, ctx context.Context, p *program) {
+		r.long(ctx, p, func(h *holding) { r.settle(r.convertTo(ctx, h, "read")) })
 	}},
 	{"Do and UpdateAndRelease", func(r runner, ctx context.Context, p *program) {
 		r.long(ctx, p, func(h *holding) { r.write(ctx, h, "UpdateAndRelease", h.lease.UpdateAndRelease) })

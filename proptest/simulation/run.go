@@ -212,7 +212,7 @@ type group struct {
 	waitTTL   time.Duration
 	tolerance time.Duration
 
-	terms   bool     // acquires have terms of their own, and leases are detached and downgraded
+	terms   bool     // acquires have terms of their own, and leases are detached and converted
 	made    []string // those that an Upsert makes
 	claims  bool     // an acquire may ask for any of the documents
 	jobs    bool     // no acquire asks for one of them by its name

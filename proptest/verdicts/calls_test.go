@@ -158,9 +158,9 @@ var underLeases = []call{
 	}},
 	{name: "Delete", begin: (*world).acquire, send: func(w *world) error { return w.lease.Delete(w.ctx) }},
 	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
-	{name: "Downgrade", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Downgrade(w.ctx, "read"); return err }},
-	{name: "Release after Downgrade", begin: (*world).acquireAlone, send: func(w *world) error {
-		_, _ = w.lease.Downgrade(w.ctx, "read")
+	{name: "Convert", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Convert(w.ctx, "read"); return err }},
+	{name: "Release after Convert", begin: (*world).acquireAlone, send: func(w *world) error {
+		_, _ = w.lease.Convert(w.ctx, "read")
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
 	{name: "Release", begin: (*world).acquire, send: func(w *world) error { return w.lease.Release(w.ctx) }},

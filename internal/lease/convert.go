@@ -14,20 +14,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Downgrade implements doclock.Lease.
-func (l *Lease) Downgrade(ctx context.Context, tag string) (doclock.Lease, error) {
+// Convert implements doclock.Lease.
+func (l *Lease) Convert(ctx context.Context, tag string) (doclock.Lease, error) {
 	held, err := l.convert(ctx, tag)
 	return Give(held, engine.Raise(err))
 }
 
-// convert is Downgrade. If its caller gives up, a lease that was granted is released.
+// convert is Convert. If its caller gives up, a lease that was granted is released.
 func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
 	rules := l.engine.Rules()
 	if _, known := rules[tag]; !known {
-		return nil, fmt.Errorf("%w: Downgrade: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
+		return nil, fmt.Errorf("%w: Convert: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
 	}
 	if err := l.lockAll(ctx); err != nil {
 		return nil, err
@@ -36,11 +36,11 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 		l.unlockAll()
 		return nil, err
 	}
-	to := l.below(tag)
-	got, err := runFor(ctx, l, l.sending(nil), func(ctx context.Context) downgraded {
+	to := l.conversion(tag)
+	got, err := runFor(ctx, l, l.sending(nil), func(ctx context.Context) converted {
 		defer l.renewing.unlock()
-		return l.downgrade(ctx, to)
-	}, func(got downgraded) {
+		return l.sendConversion(ctx, to)
+	}, func(got converted) {
 		defer l.writing.unlock()
 		if got.lease != nil {
 			l.discard(ctx)
@@ -58,20 +58,20 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	}
 	l.writing.unlock() // a release learns whether the caller has the new lease
 	if got.lease != nil {
-		l.emitEnds(ctx, doclock.HowDowngraded, nil)
+		l.emitEnds(ctx, doclock.HowConverted, nil)
 		got.lease.succeed(ctx, l, got.sent)
 	}
 	return got.lease, got.err
 }
 
-// downgraded is the result of a downgrade.
-type downgraded struct {
+// converted is the result of a conversion.
+type converted struct {
 	lease *Lease
 	sent  engine.Reading // if there is a lease
 	err   error
 }
 
-// suspend begins a downgrade: the lease is not valid until its end.
+// suspend begins a conversion: the lease is not valid until its end.
 func (l *Lease) suspend() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *Lease) suspend() error {
 	return nil
 }
 
-// resume ends the suspension, unless a caller has who has revoked the downgrade. The lease
+// resume ends the suspension, unless a caller has who has revoked the conversion. The lease
 // goes on with the validity that it had.
 func (l *Lease) resume() {
 	l.mu.Lock()
@@ -95,9 +95,9 @@ func (l *Lease) resume() {
 	}
 }
 
-// below is the request of a downgrade. The new entry has the TTL that the
+// conversion is the request of a Convert. The new entry has the TTL that the
 // acquire has chosen, or else its own tag's.
-func (l *Lease) below(tag string) engine.Request {
+func (l *Lease) conversion(tag string) engine.Request {
 	r := engine.Request{Tag: tag, ID: uuid.New()}
 	if l.grant.TTL != l.engine.LeaseBy(l.grant.Tag, engine.Terms{Most: l.grant.Most}) {
 		r.Terms.TTL = l.grant.TTL
@@ -105,37 +105,37 @@ func (l *Lease) below(tag string) engine.Request {
 	return r
 }
 
-// downgrade sends the downgrade and judges its answer. It takes the number of
+// sendConversion sends the conversion and judges its answer. It takes the number of
 // the next write.
-func (l *Lease) downgrade(ctx context.Context, to engine.Request) downgraded {
+func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted {
 	if err := l.declaredLoss(); err != nil {
 		l.resume()
-		return downgraded{err: err}
+		return converted{err: err}
 	}
 	l.writes++
 	k := l.writes
 	var got engine.Answer
 	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
-		got, err = l.commands.Downgrade(ctx, l.grant, k, to)
+		got, err = l.commands.Convert(ctx, l.grant, k, to)
 		return err
 	})
 	switch {
 	case err != nil && unsure == nil:
 		l.resume()
-		return downgraded{err: l.failed("downgrade", err)}
+		return converted{err: l.failed("convert", err)}
 	case err != nil:
-		err = l.unknown("downgrade", unsure)
+		err = l.unknown("convert", unsure)
 		l.withdraw(ctx, to, err)
-		return downgraded{err: err}
+		return converted{err: err}
 	case got.Outcome == engine.Granted:
-		return downgraded{lease: l.succeedBy(got, to), sent: got.Sent}
+		return converted{lease: l.succeedBy(got, to), sent: got.Sent}
 	case got.Outcome == engine.Conflict:
 		l.resume()
-		return downgraded{err: l.succession.Refused(got.Image, l.grant, to.Tag)}
+		return converted{err: l.succession.Refused(got.Image, l.grant, to.Tag)}
 	default: // neither entry is there, and no attempt can make one
 		err := l.lose(got)
 		l.resume()
-		return downgraded{err: err}
+		return converted{err: err}
 	}
 }
 
@@ -157,12 +157,12 @@ func (l *Lease) discard(ctx context.Context) {
 	l.doubtBy(err)
 }
 
-// withdraw ends a lease whose downgrade has no answer: nobody knows which entry
+// withdraw ends a lease whose conversion has no answer: nobody knows which entry
 // is there. It releases the old entry first: without that one no late attempt makes the
 // new one. If its release is refused or not sent, the holder may release it.
 func (l *Lease) withdraw(ctx context.Context, to engine.Request, err error) {
 	released := l.sendRelease(attempt.Detached(ctx), &handoff{lease: l})
-	l.emitEnds(ctx, doclock.HowDowngraded, err)
+	l.emitEnds(ctx, doclock.HowConverted, err)
 	unanswered := oneAttempt(to)
 	if repeatable(released) {
 		l.resume()
@@ -174,13 +174,13 @@ func (l *Lease) withdraw(ctx context.Context, to engine.Request, err error) {
 	l.ended(Ending{How: Released, Unanswered: unanswered})
 }
 
-// oneAttempt is a downgrade whose entry may stand, or may be made yet: one at most,
+// oneAttempt is a conversion whose entry may stand, or may be made yet: one at most,
 // whatever the number of attempts, since the lease's own entry is released.
 func oneAttempt(to engine.Request) []Unanswered {
 	return []Unanswered{{Request: to, Attempts: 1, Last: time.Now()}}
 }
 
-// replace ends the lease after a downgrade that was not refused. A release
+// replace ends the lease after a conversion that was not refused. A release
 // returns released, and sends nothing.
 func (l *Lease) replace(released error) {
 	l.mu.Lock()

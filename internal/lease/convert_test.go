@@ -9,39 +9,39 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// downgrade downgrades to "read".
-func (r *rig) downgrade(h *Lease, want error) *Lease {
+// convert converts to "read".
+func (r *rig) convert(h *Lease, want error) *Lease {
 	r.Helper()
 	held, err := h.convert(context.Background(), "read")
-	r.wantErr("Downgrade", err, want)
+	r.wantErr("Convert", err, want)
 	if (held != nil) != (want == nil) {
 		r.Fatalf("a lease %v beside %v", held != nil, err)
 	}
 	return held
 }
 
-// refuses has the server refuse downgrades.
+// refuses has the server refuse conversions.
 func (r *rig) refuses(refuses bool) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	r.server.refuse = refuses
 }
 
-// A context that KeepAlive makes during a downgrade is that of the lease: it goes on if
-// the downgrade is refused, with renewals, and ends with the lease if it is granted.
-func TestKeepAliveDuringADowngrade(t *testing.T) {
+// A context that KeepAlive makes during a conversion is that of the lease: it goes on if
+// the conversion is refused, with renewals, and ends with the lease if it is granted.
+func TestKeepAliveDuringAConversion(t *testing.T) {
 	virtual(t, func(r *rig) {
 		for _, refused := range []bool{true, false} {
 			h := r.take(1, "write")
 			r.refuses(refused)
-			r.delay("downgrade", time.Second)
+			r.delay("convert", time.Second)
 			made := make(chan context.Context, 1)
 			time.AfterFunc(time.Second/2, func() { made <- h.KeepAlive(context.Background()) })
 			want := error(nil)
 			if refused {
 				want = errRefused
 			}
-			r.downgrade(h, want)
+			r.convert(h, want)
 			kept := <-made
 			if !refused {
 				<-kept.Done()
@@ -56,15 +56,15 @@ func TestKeepAliveDuringADowngrade(t *testing.T) {
 	})
 }
 
-// A handle that was downgraded has ended: it sends nothing more. The new one is
+// A handle that was converted has ended: it sends nothing more. The new one is
 // a lease of its own.
-func TestDowngradeEndsTheHandle(t *testing.T) {
+func TestConversionEndsTheHandle(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		kept := h.KeepAlive(context.Background())
-		next := r.downgrade(h, nil)
+		next := r.convert(h, nil)
 		r.wantEnded(h, kept)
-		r.wantSent("downgrade")
+		r.wantSent("convert")
 
 		if next.Tag() != "read" || next.ID() == h.ID() || next.Fence() <= h.Fence() || !r.Valid(next.ID()) {
 			r.Errorf("the new lease is %+v", next.grant)
@@ -72,13 +72,13 @@ func TestDowngradeEndsTheHandle(t *testing.T) {
 		r.wantErr("the new Err", next.Err(), nil)
 		r.wantErr("the new Update", next.Update(context.Background(), increment), nil)
 		r.wantErr("the new Release", next.Release(context.Background()), nil)
-		r.wantSent("downgrade", "write", "release")
+		r.wantSent("convert", "write", "release")
 	})
 }
 
-// Rule 24. Validity under the old tag ends at the send. Without it the downgrade
+// Rule 24. Validity under the old tag ends at the send. Without it the conversion
 // was executed, the answer is lost, and others are let in beside a valid lease.
-func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
+func TestRule24ConversionEndsTheValidityAtItsSend(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error {
@@ -88,9 +88,9 @@ func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
 			}
 			return nil
 		}
-		r.delay("downgrade", time.Second)
+		r.delay("convert", time.Second)
 		begun := time.Now()
-		next := r.downgrade(h, nil)
+		next := r.convert(h, nil)
 		if left, want := next.Remaining(), ttl-resolution-time.Since(begun); left != want { // rule 4
 			r.Errorf("%v left of the new lease, want %v", left, want)
 		}
@@ -98,18 +98,18 @@ func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
 }
 
 // A refusal leaves the lease with the validity that it had at the send.
-func TestDowngradeRefused(t *testing.T) {
+func TestConversionRefused(t *testing.T) {
 	virtual(t, func(r *rig) {
 		waits, h := r.somebody(), r.take(1, "write")
 		kept := h.KeepAlive(context.Background())
 		done := h.Done()
-		_, err := h.Downgrade(context.Background(), "nap")
-		r.wantErr("Downgrade to an unknown tag", err, doclock.ErrInvalidArgument)
+		_, err := h.Convert(context.Background(), "nap")
+		r.wantErr("Convert to an unknown tag", err, doclock.ErrInvalidArgument)
 		time.Sleep(time.Second)
 		r.refuses(true)
-		r.delay("downgrade", time.Second)
+		r.delay("convert", time.Second)
 		begun, left := time.Now(), h.Remaining()
-		r.downgrade(h, errRefused)
+		r.convert(h, errRefused)
 		if got, want := h.Remaining(), left-time.Since(begun); got != want {
 			r.Errorf("%v left, want %v", got, want)
 		}
@@ -127,19 +127,19 @@ func TestDowngradeRefused(t *testing.T) {
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
 		r.wantErr("Renew", h.Renew(context.Background()), nil)
 		r.refuses(false)
-		r.downgrade(h, nil)
-		r.wantSent("downgrade", "write", "renew", "downgrade")
+		r.convert(h, nil)
+		r.wantSent("convert", "write", "renew", "convert")
 	})
 }
 
-// Rule 24. A downgrade takes the number of a write. Without it the next write
+// Rule 24. A conversion takes the number of a write. Without it the next write
 // has the number that the refusal has written down, and is not applied.
-func TestRule24DowngradeTakesANumber(t *testing.T) {
+func TestRule24ConversionTakesANumber(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
 		r.refuses(true)
-		r.downgrade(h, errRefused)
+		r.convert(h, errRefused)
 		if n := r.server.entries[h.ID()].writes; n != 2 {
 			r.Errorf("the refusal has written down %d", n)
 		}
@@ -151,27 +151,27 @@ func TestRule24DowngradeTakesANumber(t *testing.T) {
 }
 
 // The new lease has the TTL that the acquire has chosen, or else its tag's.
-func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
+func TestConversionKeepsTheChosenTTL(t *testing.T) {
 	virtual(t, func(r *rig) {
-		if next := r.downgrade(r.take(1, "write"), nil); next.grant.TTL != 2*ttl {
+		if next := r.convert(r.take(1, "write"), nil); next.grant.TTL != 2*ttl {
 			r.Errorf("the tag's TTL is %v", next.grant.TTL)
 		}
 		h := r.New(r.grantBy(2, "write", engine.Terms{TTL: time.Minute}), r.engine.Clocks())
-		if next := r.downgrade(h, nil); next.grant.TTL != time.Minute {
+		if next := r.convert(h, nil); next.grant.TTL != time.Minute {
 			r.Errorf("the chosen TTL became %v", next.grant.TTL)
 		}
 	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
 }
 
 // Attempts of the acquire may enter the old id yet.
-func TestDowngradeLeavesUnansweredAttempts(t *testing.T) {
+func TestConversionLeavesUnansweredAttempts(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.doubted(1, "write")
 		r.refuses(true)
-		r.downgrade(h, errRefused)
+		r.convert(h, errRefused)
 		r.refuses(false)
 		r.wantUnanswered()
-		r.downgrade(h, nil)
+		r.convert(h, nil)
 		_ = h.Release(context.Background())
 		r.wantUnanswered(h.ID())
 	})
@@ -184,7 +184,7 @@ func TestRule24CleanUpReleasesTheOldIDFirst(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.server.fault = func(_ context.Context, c call) error {
-			if c.name == "downgrade" {
+			if c.name == "convert" {
 				return errReplyLost
 			}
 			if len(r.unanswered) != 0 {
@@ -193,7 +193,7 @@ func TestRule24CleanUpReleasesTheOldIDFirst(t *testing.T) {
 			return nil
 		}
 		begun := time.Now()
-		r.downgrade(h, doclock.ErrOutcomeUnknown)
+		r.convert(h, doclock.ErrOutcomeUnknown)
 		if took := time.Since(begun); took > 2*ttl {
 			r.Errorf("it took %v", took)
 		}
@@ -213,7 +213,7 @@ func TestRule24CleanUpReleasesTheOldIDFirst(t *testing.T) {
 
 // If the server refuses that release, the holder may release the entry. Until then
 // nobody knows whether others were let in.
-func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
+func TestConversionOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		first := true
@@ -224,7 +224,7 @@ func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 			}
 			return &engine.Failure{Nothing: true}
 		}
-		r.downgrade(h, doclock.ErrOutcomeUnknown)
+		r.convert(h, doclock.ErrOutcomeUnknown)
 		if h.left() <= 0 {
 			r.Fatal("the lease's time is up")
 		}
