@@ -132,8 +132,9 @@ type Lease interface {
 	// and lets nobody in between. The new lease has an ID and a fencing token of its
 	// own. Release that one. Its TTL is its tag's, or the [TTL] of the acquire.
 	//
-	// It never waits. It is refused, with an [ErrConflict], as an acquire would be, and
-	// before the time of [HoldAtLeast]; the lease then goes on. While it is under way the
+	// It never waits. Only entries that are held refuse it, with an [ErrConflict], and those
+	// that wait stay behind it, however often the lease is converted. It is also refused
+	// before the time of [HoldAtLeast]. Refused, the lease goes on. While it is under way the
 	// lease is not valid, nothing renews it, and its other methods wait. The contexts of
 	// KeepAlive end with the old lease; that of a Do goes on, and renews nothing.
 	//

@@ -21,7 +21,7 @@
 // leaves the waiting to the caller.
 //
 // [doclock.Lease.Convert] replaces a lease by one of another tag, and lets nobody
-// in between: a writer becomes a reader.
+// in between: a writer becomes a reader, or the only reader a writer.
 //
 // [AcquireAll] and [DoAll] acquire leases of several documents, all or none, in one
 // order, so that their callers don't wait for each other in a circle.

@@ -283,13 +283,11 @@ func (l succession) Ended(e lease.Ending) {
 	}
 }
 
-// Refused names the entries that an arrival under the tag would meet without the
-// grant's own one. If the own entry must keep others out for longer, it is named
-// too. A refusal that a repeat has found may name none: they have left since.
+// Refused names the held entries beside the grant's own that keep the tag out. If the own
+// entry must keep others out for longer, it is named too. A refusal that a repeat has
+// found may name none: they have left since.
 func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error {
-	others := *img
-	others.Lock.Entries = slices.DeleteFunc(slices.Clone(img.Lock.Entries), func(e engine.Entry) bool { return e.Tag == g.Tag && e.ID == g.ID })
-	entries, free := l.engine.InTheWay(&others, tag, nil)
+	entries, free := l.engine.InTheWay(img, tag, &engine.Entry{ID: g.ID}) // as if it had come before all that wait
 	if own, _ := img.Lock.Find(g.Tag, g.ID); own.Until.After(img.Now) {
 		entries, free = append(entries, own), max(free, own.Until.Sub(img.Now))
 	}

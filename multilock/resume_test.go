@@ -356,6 +356,22 @@ func TestConvert(t *testing.T) {
 	p.release(p.try(l, "write"))
 }
 
+// Who waits stays behind a conversion: it is granted past a writer that waits for both tags,
+// and that writer is neither in its way nor named. A new reader is refused.
+func TestRule24WhoWaitsStaysBehindAConversion(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair())
+	writer := p.try(l, "write")
+	behind := p.enqueue(p.locker(p.coll, relations.Fair()), "write")
+	reader := p.convert(writer, "read")
+	_, err := l.TryAcquire(t.Context(), flowers, "read")
+	p.want(err, doclock.ErrConflict)
+	writer = p.convert(reader, "write")
+	p.release(writer)
+	p.release(p.got(behind.Wait(p.bounded())))
+}
+
 // A refusal names who is in the way, and the lease goes on. One that only a repeat has found may
 // have nobody to name.
 func TestConversionIsRefused(t *testing.T) {
@@ -363,6 +379,7 @@ func TestConversionIsRefused(t *testing.T) {
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.Fair())
 	lease, other := p.try(l, "read"), p.try(l, "read")
+	behind := p.enqueue(l, "write")
 	_, err := lease.Convert(t.Context(), "write")
 	if c := p.conflict(err); c.Tag != "write" || len(c.Holders) != 1 || c.Holders[0].ID != other.ID() || c.RetryAfter <= 0 {
 		t.Errorf("the conflict is %+v", c)
@@ -372,6 +389,7 @@ func TestConversionIsRefused(t *testing.T) {
 	ok(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
 	p.release(other)
 	lease = p.convert(lease, "write")
+	ok(t, behind.Cancel(t.Context()))
 	p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.n": 1}}) // as a refused attempt has
 	_, err = lease.Convert(t.Context(), "read")
 	if c := p.conflict(err); len(c.Holders) != 0 || !strings.Contains(c.Error(), "have left since") || strings.Contains(c.Error(), "by , ") {

@@ -13,7 +13,7 @@ import (
 // The decision is built from aggregation expressions. Their variables are:
 //
 //	$$live0…   the live entries of others, an array for each tag of the rules, in their order, or null
-//	$$strange  the live entries under unknown tags, as [{k: tag, v: [entry, …]}, …]: of a confirm
+//	$$strange  the live entries under unknown tags, as [{k: tag, v: [entry, …]}, …]: of a confirm or a conversion
 //	$$next     the next value of lock.fence
 //	$$again    the arriving entry is in the document already
 //	$$own      the entry that the command confirms
@@ -94,16 +94,7 @@ func (d decision) arrival(joins bool, id expr, owner string) bson.A {
 // the pipeline changes nothing: a pruned waiter must not rejoin silently as the
 // last one.
 func (d decision) confirmation(id expr) bson.A {
-	counts := func(e string) expr {
-		return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))
-	}
-	var blocked []expr
-	for _, tag := range d.order {
-		if r := d.rules[d.tag][tag]; r.Kind.Waiting() != relations.Ignored {
-			blocked = append(blocked, nth(filter(d.survivorsOf(tag), "e", counts("$$e")), r.Allow))
-		}
-	}
-	blocked = append(blocked, nth(filter("$$strange", "t", nth(filter("$$t.v", "e", counts("$$e")), 0)), 0))
+	blocked := d.beside(call("$or", "$$e."+fenceKey, call("$lt", "$$e."+seqKey, "$$own."+seqKey)))
 
 	asBefore := call("$or", "$$waits", "$$own."+fenceKey) // it waits on, or is a repeat
 	granted := cond(asBefore, d.lock+"."+fenceKey, "$$next")
@@ -119,7 +110,7 @@ func (d decision) confirmation(id expr) bson.A {
 		changed = append(changed, bson.E{Key: untilKey, Value: cond(asBefore, "$$REMOVE", d.keptOut())})
 	}
 	entry := call("$mergeObjects", "$$own", changed)
-	confirmed := d.put(granted, call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(entry)))
+	confirmed := d.put(granted, d.withAll(entry))
 	judged := let(bson.D{{Key: "waits", Value: all(not("$$own."+fenceKey), anyOf(blocked...))}},
 		cond(all(not(asBefore), anyOf(d.exhausted()...)), d.lock, confirmed))
 
@@ -127,6 +118,17 @@ func (d decision) confirmation(id expr) bson.A {
 	return d.stage(d.ours(
 		let(append(d.survivors(nil, id), d.unknown(), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
 			cond(not("$$own"), d.lock, judged))))
+}
+
+// beside are the tests that keep an entry back: more entries that count than its tag
+// allows.
+func (d decision) beside(counts expr) (tests []expr) {
+	for _, tag := range d.order {
+		if r := d.rules[d.tag][tag]; r.Kind.Waiting() != relations.Ignored {
+			tests = append(tests, nth(filter(d.survivorsOf(tag), "e", counts), r.Allow))
+		}
+	}
+	return append(tests, nth(filter("$$strange", "t", nth(filter("$$t.v", "e", counts), 0)), 0))
 }
 
 // renewal is the pipeline of renew. The filter has already checked that the
@@ -157,22 +159,16 @@ func (d decision) repeat(id expr) bson.D {
 	return d.change(d.lock+"."+fenceKey, inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
 }
 
-// conversion is the pipeline of Convert. from is the path of the entries of the
-// grant's tag, and id is the new entry's.
+// conversion is the pipeline of Convert, judged beside held entries only. from is the
+// path of the entries of the grant's tag, and id is the new entry's.
 func (d decision) conversion(from string, g Grant, k int64, id expr) bson.A {
 	own := idValue(g.ID)
-	refused := []expr{call("$gt", "$$own."+untilKey, d.now)}
-	for _, tag := range d.order {
-		if r := d.rules[d.tag][tag]; r.Kind.Arriving() != relations.Ignored {
-			refused = append(refused, nth(d.survivorsOf(tag), r.Allow))
-		}
-	}
-	refused = append(append(refused, nth("$$strange", 0)), d.exhausted()...)
+	refused := append([]expr{call("$gt", "$$own."+untilKey, d.now)}, append(d.beside("$$e."+fenceKey), d.exhausted()...)...)
 
 	entry := newEntry{id: id, owner: "$$own." + ownerKey, seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.held)}
 	numbered := call("$mergeObjects", d.lock+"."+tagsKey, bson.D{{Key: g.Tag, Value: inPlace(from, own, bson.D{{Key: writeKey, Value: k}})}})
 	judged := let(append(d.survivors(nil, own), d.unknown(), bson.E{Key: "next", Value: d.next()}),
-		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.with(entry.document()))))
+		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.withAll(entry.document()))))
 	decided := let(bson.D{{Key: "own", Value: nth(filter(from, "e", all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))), 0)}},
 		cond(not("$$own"), d.lock, cond(call("$gte", "$$own."+writeKey, k), d.lock, judged)))
 	return d.stage(d.ours(cond(d.there(id), d.repeat(id), decided)))
@@ -361,6 +357,11 @@ func (d decision) with(e expr, exclusive ...string) bson.D {
 		}
 	}
 	return tags
+}
+
+// withAll is with, and the survivors under unknown tags.
+func (d decision) withAll(e expr) bson.D {
+	return call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(e))
 }
 
 // known are the known tags without the exclusive ones.

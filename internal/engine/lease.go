@@ -415,9 +415,9 @@ func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, er
 }
 
 // Convert gives up the grant's entry for one of another tag, with the id of the
-// request and the owner of the grant's: a handoff to oneself, judged as an arrival that
-// never waits. The outcome is Granted, Lost, or Conflict, which leaves the entry as it
-// is: others are in the way, or the grant's `until` has not come.
+// request and the owner of the grant's: a handoff to oneself, judged beside held entries
+// only. The outcome is Granted, Lost, or Conflict, which leaves the entry as it is: others
+// are in the way, or the grant's `until` has not come.
 //
 // k is the number of the lease's next write. A refusal writes it down, so that no other
 // attempt with it is executed. A repeat extends the new entry.

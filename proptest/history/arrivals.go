@@ -18,6 +18,7 @@ type arrival struct {
 	released int64 // it was not released earlier than this; never without a release
 	absent   int64 // it was absent by then; never if that wasn't seen
 
+	converted bool // it came in the place of another one: those that wait stay behind it
 	resumed   bool // an earlier entry under a new id and a new fence
 	remainder bool // an earlier entry under a new id, which nobody holds
 }
@@ -75,8 +76,10 @@ func (c *check) gather() {
 		command := &c.commands[i]
 		for _, a := range byID[command.ID] {
 			switch command.Kind {
-			case CommandAcquire, CommandConvert:
+			case CommandAcquire:
 				a.asked = min(a.asked, c.sent(command))
+			case CommandConvert:
+				a.asked, a.converted = min(a.asked, c.sent(command)), true
 			case CommandResume:
 				a.asked, a.resumed = min(a.asked, c.sent(command)), true
 			case CommandRelease, CommandWriteAndRelease:

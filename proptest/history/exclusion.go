@@ -9,7 +9,7 @@ import (
 const (
 	PropertyExclusion = "no two holders exclude each other: over [grant, min(expiry, release)) on the server's clock"
 	PropertyImage     = "no image shows two holders that exclude each other"
-	PropertyBarrier   = "a waiting entry blocks later entries that respect it"
+	PropertyBarrier   = "a waiting entry blocks later entries that respect it, but no conversion"
 	PropertyNumbers   = "an image's values agree: seq and fence of its entries are at most lock.fence, and a held entry's fence is not below its seq"
 )
 
@@ -55,7 +55,8 @@ func (c *check) images() {
 			}
 		}
 		for _, x := range s.Entries {
-			if x.Fence == 0 || !c.cameNew(x) {
+			came := c.arrival(x)
+			if x.Fence == 0 || came != nil && !came.new() { // its fence doesn't say when it was let in
 				continue
 			}
 			c.Checked(PropertyImage, 1)
@@ -69,7 +70,7 @@ func (c *check) images() {
 				if before {
 					held[y.Tag]++
 				}
-				if before || y.Seq < x.Seq {
+				if before || y.Seq < x.Seq && (came == nil || !came.converted) {
 					earlier[y.Tag]++
 				}
 			}
@@ -82,15 +83,14 @@ func (c *check) images() {
 	}
 }
 
-// cameNew reports whether the entry is not one that took an earlier one's place:
-// its fence doesn't say when it was let in.
-func (c *check) cameNew(e Entry) bool {
+// arrival is the one of an entry, or nil.
+func (c *check) arrival(e Entry) *arrival {
 	for _, a := range c.byID[e.ID] {
 		if a.is(e) {
-			return a.new()
+			return a
 		}
 	}
-	return true
+	return nil
 }
 
 // Properties of the validity of leases.

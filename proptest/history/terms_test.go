@@ -111,9 +111,9 @@ var terms = []told{
 	{"a resume out of nothing", PropertyGrant,
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 21, 30, Granted)}},
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 20, 30, Granted)}}},
-	{"converted past one that waits", PropertyBarrier,
+	{"arrived past one that waits, as a conversion may", PropertyBarrier,
+		story{rules: readers, commands: []Command{removal("a", 12, held("a", 10, 10, 110)), read(14, 11, waiting("c", 11, 111)),
+			command(CommandAcquire, "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
 		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
-			convert("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
-		story{rules: mixed, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
 			convert("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}}},
 }

@@ -526,10 +526,9 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 }
 
 // Convert removes the lease's entry and lets a new one arrive under another
-// tag, in one command: a handoff to oneself. The new entry is judged without
-// the old one, as any arrival is, and never waits. If it is refused or blocked,
-// or if the old entry must keep others out for longer, nothing changes for
-// anybody: the lease stays as it is.
+// tag, in one command: a handoff to oneself. The new entry is judged beside the held
+// ones that remain, and never waits. If it is refused, or if the old entry must keep
+// others out for longer, nothing changes for anybody: the lease stays as it is.
 //
 // The command takes the number of the lease's next write. A refused one writes
 // the number down, so that no other attempt of it is executed when the holder
@@ -547,9 +546,9 @@ func (p Protocol) Convert(d *Document, from Lease, k int, to Request, now int64)
 	}
 	c := d.clone()
 	c.remove(from.Tag, from.ID)
-	refused, blocked := p.arrival(c, to.Rules, to.Tag, now)
+	refused := !p.passes(c, to.Rules, to.Tag, now) && !p.Without.ConversionIsJudged
 	early := e.Until > now && !p.Without.ConversionHoldsOut
-	if (refused || blocked) && !p.Without.ConversionIsJudged || early || d.Exhausted(now) {
+	if refused || early || d.Exhausted(now) {
 		return p.refuse(d, c, from, k, now)
 	}
 	p.enter(c, to, true, now)

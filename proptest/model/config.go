@@ -100,6 +100,7 @@ type Without struct {
 	FenceInConversion    bool // 24: a conversion matches the id alone
 	ConversionIsJudged   bool // 24: a conversion is granted whatever is there
 	RefusalKeeps         bool // 24: a refused conversion is a release
+	BesideHeld           bool // 24: waiting entries refuse a conversion
 	ConversionIsNumbered bool // 24: a refused conversion may be executed again
 	ConversionHoldsOut   bool // 24: a conversion ends the old tag's entry before its time
 	HoldsOut             bool // 25: a release removes the entry before its time

@@ -35,7 +35,7 @@ func (w *world) fail(property, format string, args ...any) {
 //     handle ends the lock of a token's users.
 //   - token: a token resumes what was detached, and nothing else.
 //   - extended: an answered detach leaves the token a whole TTL.
-//   - convert: a refused one leaves the lease's entry.
+//   - convert: a refused one leaves the lease's entry. kept back: see checkKeptBack.
 //   - kept: see checkHold.
 //   - words: see saysLost, saysEnded and saysMissing.
 //   - validity: see checkValidity. honoured: a valid lease has a live entry.
@@ -44,6 +44,7 @@ func (w *world) check(ev event) {
 	if w.cfg.outside != erases {
 		w.checkFrame(ev)
 		w.checkRefused(ev)
+		w.checkKeptBack(ev)
 		w.checkGuard(ev)
 	}
 	w.checkApplied(ev)
@@ -112,20 +113,16 @@ func (w *world) checkGrants(ev event) {
 
 // granted checks the grant of e against the entries just before it. A new
 // arrival tolerates a number of live entries, held or waiting; a waiting entry
-// tolerates a number that are held or earlier. Leases that don't count at this
+// tolerates a number that are held or earlier, and a conversion a number that are held. Leases that don't count at this
 // moment, and that the new holder respects, are excluded from now on.
 func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 	rules := w.cfg.rules(owner(e.ID))
-	counts := map[Tag]int{}
-	for t, o := range ev.before.All() {
-		if o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now) && (!waited || o.Held() || o.Seq < e.Seq) {
-			counts[t]++
-		}
-	}
-	for t, n := range counts {
-		if allow, respects := rules.limit(tag, t); respects && n > allow {
-			w.fail("exclusion", "%v let in %d of tag %s beside %d of tag %s", ev.op, e.ID, tag, n, t)
-		}
+	t, n := inTheWay(rules, tag, ev.before, func(o Entry) bool {
+		counts := o.Held() || ev.op != opConvert && (!waited || o.Seq < e.Seq)
+		return counts && o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now)
+	})
+	if n > 0 {
+		w.fail("exclusion", "%v let in %d of tag %s beside %d of tag %s", ev.op, e.ID, tag, n, t)
 	}
 	for i := range w.ghost.grants {
 		g := &w.ghost.grants[i]
@@ -135,6 +132,34 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 		if !w.stands(ev.before, g, ev.now) {
 			g.excluded = true
 		}
+	}
+}
+
+// inTheWay is a tag of which too many of the entries that count are in the way of the tag, and how many, or 0.
+func inTheWay(rules Rules, tag Tag, d *Document, counts func(Entry) bool) (other Tag, n int) {
+	all := map[Tag]int{}
+	for t, o := range d.All() {
+		if counts(o) {
+			all[t]++
+		}
+	}
+	for t, n := range all {
+		if allow, respects := rules.limit(tag, t); respects && n > allow {
+			return t, n
+		}
+	}
+	return "", 0
+}
+
+// checkKeptBack checks that waiting entries refuse no conversion.
+func (w *world) checkKeptBack(ev event) {
+	own, there := ev.before.guarded(ev.lease, false)
+	if ev.op != opConvert || ev.outcome != Conflict || !there || own.N >= ev.k || own.Until > ev.now {
+		return
+	}
+	held := func(o Entry) bool { return o.Held() && o.Live(ev.now) && o.ID != own.ID }
+	if _, n := inTheWay(w.cfg.rules(int(ev.from)), ev.next.Tag, ev.before, held); n == 0 {
+		w.fail("kept back", "%v of %d was refused by waiting entries", ev.op, own.ID)
 	}
 }
 

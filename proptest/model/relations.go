@@ -62,6 +62,13 @@ func (p Protocol) arrival(d *Document, t Rules, tag Tag, now int64) (refused, bl
 	return refused || unknown && !p.Without.UnknownRefuses, blocked
 }
 
+// passes decides on an entry of the tag that takes the place of another one: it is judged beside held entries only, so
+// waiting ones stay behind it.
+func (p Protocol) passes(d *Document, t Rules, tag Tag, now int64) bool {
+	cooperative, assertive, unknown := d.beside(t, tag, func(e Entry) bool { return e.Live(now) && (e.Held() || p.Without.BesideHeld) })
+	return !cooperative && !assertive && !unknown
+}
+
 // blocked decides on the waiting entry own of the tag. Both kinds of relation,
 // and unknown tags, block it, but only for live entries that are held or came
 // before it.
