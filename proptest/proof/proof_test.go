@@ -271,7 +271,7 @@ var (
 // model runs the model's own tests, which need no server, and counts what they
 // report.
 func (p *proof) searchModel(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-timeout=120m", "./proptest/model")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-timeout=120m", "./proptest/model/...")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "DOCLOCK_MODEL="+p.model)
 	out, err := cmd.CombinedOutput()

@@ -1,0 +1,114 @@
+package fences
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// How far the tests search is DOCLOCK_MODEL, as in package model.
+func pick(seconds, proof, full int) int {
+	switch os.Getenv("DOCLOCK_MODEL") {
+	case "full":
+		return full
+	case "proof":
+		return proof
+	}
+	return seconds
+}
+
+// The worlds: client 0 has transactions, the others what the name says.
+var (
+	exclusive = config{programs: []program{fenced, locks}, slots: 1, calls: 1}
+	faulty    = with(exclusive, func(c *config) { c.faults = 1 })
+	days      = with(faulty, func(c *config) { c.days = 1 })
+	elections = with(faulty, func(c *config) { c.elections = 1 })
+	quitting  = with(faulty, func(c *config) { c.quits = 1 })
+	two       = with(exclusive, func(c *config) { c.calls = 2 })
+	slots     = with(two, func(c *config) { c.slots = 2 })
+	breaking  = with(exclusive, func(c *config) { c.programs = []program{fenced, locks, breaks} })
+	readers   = with(exclusive, func(c *config) {
+		c.programs, c.shared = []program{fenced, locks, fenced}, [maxClients]bool{true, false, true}
+	})
+	deleting = with(readers, func(c *config) { c.programs = []program{fenced, locks, deletes} })
+	joining  = with(readers, func(c *config) { c.programs = []program{fenced, locks, locks} })
+)
+
+func with(c config, change func(c *config)) config {
+	change(&c)
+	return c
+}
+
+// TestWorlds searches with all clauses: no property is violated.
+func TestWorlds(t *testing.T) {
+	t.Parallel()
+	more := func(c *config) { c.faults++ }
+	worlds := map[string]config{
+		"exclusive": with(exclusive, more), "days": days, "elections": elections, "quitting": quitting, "breaking": with(breaking, more),
+		"readers": readers, "deleting": deleting, "joining": joining, "two": with(two, more), "slots": with(slots, more),
+	}
+	if pick(0, 1, 1) == 1 {
+		for name, c := range worlds {
+			worlds[name+", one more fault"] = with(c, more)
+		}
+	}
+	start, states, whole, depth := time.Now(), 0, 0, 999
+	for name, c := range worlds {
+		r := search(c, pick(5_000, 200_000, 4_000_000))
+		states, depth = states+r.states, min(depth, r.depth)
+		if r.complete {
+			whole++
+		}
+		if r.broken.property != "" {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
+		len(worlds), whole, depth, states, time.Since(start).Round(time.Millisecond))
+}
+
+// TestClauses leaves out one clause at a time, and shows that the search notices.
+func TestClauses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		world    config
+		without  Without
+		property string
+	}{
+		{"stays until named", exclusive, Without{StaysUntilNamed: true}, "late"},
+		{"pruned if named", joining, Without{PrunedIfNamed: true}, "late"},
+		{"settled first", exclusive, Without{SettledFirst: true}, "late"},
+		{"settle is fresh", days, Without{SettleIsFresh: true}, "late"},
+		{"settle writes", exclusive, Without{SettleWrites: true}, "late"},
+		{"settle inserts", exclusive, Without{SettleInserts: true}, "late"},
+		{"settles all slots", slots, Without{SettlesAllSlots: true}, "late"},
+		{"settle is majority", elections, Without{SettleIsMajority: true}, "told"},
+		{"revoked is tested", exclusive, Without{RevokedIsTested: true}, "late"},
+		{"fence is written", exclusive, Without{FenceIsWritten: true}, "late"},
+		{"fence is of slot", slots, Without{FenceIsOfSlot: true}, "told"},
+		{"fence is of grant", readers, Without{FenceIsOfGrant: true}, "waits"},
+		{"find has mark", faulty, Without{FindHasMark: true}, "late"},
+		{"gate", two, Without{Gate: true}, "told"},
+		{"remarked alone", slots, Without{RemarkedAlone: true}, "late"},
+		{"number first", faulty, Without{NumberFirst: true}, "told"},
+		{"old settle is none", days, Without{OldSettleIsNone: true}, "told"},
+		{"runs again settled", faulty, Without{RunsAgainSettled: true}, "told"},
+		{"decided before end", exclusive, Without{DecidedBeforeEnd: true}, "late"},
+		{"unknown keeps", quitting, Without{UnknownKeeps: true}, "late"},
+		{"break names", breaking, Without{BreakNames: true}, "late"},
+		{"delete is alone", deleting, Without{DeleteIsAlone: true}, "late"},
+		{"gone is read", elections, Without{GoneIsRead: true}, "lost"},
+		{"ends late first", quitting, Without{EndsLateFirst: true}, "open"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.world.without = c.without
+			r := search(c.world, 400_000)
+			if r.broken.property != c.property {
+				t.Errorf("not %s: %v", c.property, r)
+			}
+			t.Logf("%v", r)
+		})
+	}
+}
