@@ -30,43 +30,33 @@ func TestRule21AReaderLeavesAsItIsLetIn(t *testing.T) {
 		coll, net := p.faulty()
 		l := p.sharing(coll)
 		held := net.Arm(faultnet.Hold, "findAndModify")
-		first := acquire(p, p.Context(), l, "read")
+		ctx := &noticedLate{p.Context(), make(chan struct{}), make(chan struct{})}
+		reader := acquire(p, ctx, l, "read")
 		<-held.Fired()
-		ctx := &endsAt{p.Context(), make(chan struct{})}
-		var all []*pending[doclock.Lease]
-		for range 20 { // each chooses one of both, and so not all of them are let in
-			all = append(all, acquire(p, ctx, l, "read"))
-		}
+		close(ctx.over)
 		synctest.Wait()
 		must(p, held.Let())
-		must(p, p.granted(first).Release(p.Context()))
-		close(ctx.moment)
-		left := 0
-		for _, reader := range all {
-			if lease, err := reader.wait(); err != nil {
-				left++
-			} else {
-				must(p, lease.Release(p.Context()))
-			}
-		}
-		synctest.Wait()
-		if p.wantEntries(); left == 0 {
-			p.Error("nobody has left")
-		}
+		time.Sleep(time.Second) // the lease is there
+		close(ctx.noticed)
+		_, err := reader.wait()
+		p.want(err, context.Canceled)
+		p.rest(l)
+		p.wantEntries()
 	})
 }
 
-// endsAt is a context that ends at a moment. Its Done waits for that moment.
-type endsAt struct {
+// noticedLate is a context whose end is noticed later: Err waits.
+type noticedLate struct {
 	context.Context
-	moment chan struct{}
+	over, noticed chan struct{}
 }
 
-func (c *endsAt) Done() <-chan struct{} { <-c.moment; return c.moment }
+func (c *noticedLate) Done() <-chan struct{} { return c.over }
 
-func (c *endsAt) Err() error {
+func (c *noticedLate) Err() error {
 	select {
-	case <-c.moment:
+	case <-c.over:
+		<-c.noticed
 		return context.Canceled
 	default:
 		return nil
