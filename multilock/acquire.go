@@ -406,19 +406,27 @@ func waits(err error) bool {
 // wait waits in the document's wait queue until the lock is granted, ctx ends,
 // the locker is closed, or something other than a conflict comes back.
 func (a *arrival) wait(ctx context.Context, known waitqueue.Known) (got granted, err error) {
-	queues := a.locker.queues
-	w := queues.Enter(a.document, a.waiter(a.id), known)
+	w := a.locker.queues.Enter(a.document, a.waiter(a.id), known)
 	a.observed.emitQueued(w)
 	defer a.observed.remind()()
 	defer func() { // until its entry is removed a waiter whose caller has left is busy: the next one doesn't ask
 		got, err = a.end(ctx, got, err, w)
 	}()
+	return a.await(ctx, w, func(handed *engine.Answer) (granted, waitqueue.Result, error) {
+		got, err := a.step(ctx, handed)
+		return got, a.result(got), err
+	})
+}
+
+// await takes a step whenever it is the waiter's turn.
+func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(handed *engine.Answer) (granted, waitqueue.Result, error)) (granted, error) {
+	queues := a.locker.queues
 	for {
 		handed, err := queues.Await(ctx, w)
 		if err != nil {
 			return granted{}, err
 		}
-		got, err := a.step(ctx, handed)
+		got, result, err := step(handed)
 		if ctx.Err() != nil {
 			if waits(err) {
 				a.progress.refused(err)
@@ -426,7 +434,7 @@ func (a *arrival) wait(ctx context.Context, known waitqueue.Known) (got granted,
 			}
 			return got, err
 		}
-		queues.Settle(w, waitqueue.Result{ID: a.id, Held: got.lease != nil, Place: a.queued(), Image: got.image, Document: a.where(got.image)})
+		queues.Settle(w, result)
 		if got.lease != nil {
 			return got, nil
 		}
@@ -459,12 +467,14 @@ func (a *arrival) step(ctx context.Context, handed *engine.Answer) (got granted,
 	return got, err
 }
 
-// where is the key of the image's document, or of the one that the filter names.
-func (c *call) where(img *engine.Image) string {
-	if img == nil {
-		return c.document
+// result is what a step has brought, for the wait queue. The document is the image's, or the
+// one that the filter names.
+func (a *arrival) result(got granted) waitqueue.Result {
+	r := waitqueue.Result{ID: a.id, Held: got.lease != nil, Place: a.queued(), Image: got.image, Document: a.document}
+	if got.image != nil {
+		r.Document = waitqueue.Key(a.locker.engine.Pin(got.image))
 	}
-	return waitqueue.Key(c.locker.engine.Pin(img))
+	return r
 }
 
 // deliver gives the caller the document of a lease, which is released if that fails.

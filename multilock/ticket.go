@@ -24,7 +24,6 @@ import (
 // doesn't join the queue again. A Ticket is safe for concurrent use.
 type Ticket struct {
 	arrival               // of whoever has the turn
-	grant   engine.Grant  // of the arrival; it never changes
 	turn    chan struct{} // one command at a time; what it found is written before it ends
 	waits   chan struct{} // one Wait at a time is in the wait queue
 
@@ -48,9 +47,8 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 			_, err = t.end(ctx, got, err, nil)
 			return cmp.Or(err, attempt.Ended(ctx))
 		}
-		t.grant = c.locker.engine.Grant(got.image, c.by(t.id))
 		if t.filter.Pin == nil { // the ticket is for the document that the filter has found
-			t.call = c.of(c.filter.At(t.grant.Pin))
+			t.call = c.of(c.filter.At(c.locker.engine.Pin(got.image)))
 		}
 		if err = t.note(got, err); err != nil {
 			t.observed.emitWaiting(err)
@@ -77,7 +75,11 @@ func (t *Ticket) ID() uuid.UUID { return t.id }
 func (t *Ticket) Tag() string { return t.request.Tag }
 
 // DocumentID is the _id of the document.
-func (t *Ticket) DocumentID() bson.RawValue { return t.grant.Pin.ID() }
+func (t *Ticket) DocumentID() bson.RawValue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.got.image.ID
+}
 
 // Granted reports whether Confirm returns a lease without asking the server.
 func (t *Ticket) Granted() bool {
@@ -133,31 +135,33 @@ func (t *Ticket) confirm(ctx context.Context) error {
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
-		return t.step(ctx, nil)
+		_, err := t.step(ctx, nil)
+		return err
 	case <-ctx.Done():
 		return attempt.Ended(ctx)
 	}
 }
 
-// step reads a handoff's answer, or asks the server, unless the ticket is decided: nil means
-// that handOver tells how. A handoff of unknown outcome was for the ticket's own entry, so a
-// confirm finds the outcome. The caller has the turn.
-func (t *Ticket) step(ctx context.Context, handed *engine.Answer) error {
+// step reads a handoff's answer, or asks the server, unless the ticket is decided. A handoff of
+// unknown outcome was for the ticket's own entry, so a confirm finds the outcome. The caller
+// has the turn.
+func (t *Ticket) step(ctx context.Context, handed *engine.Answer) (got granted, err error) {
 	t.mu.Lock()
-	decided := t.got.lease != nil || t.over != nil
+	got, err = t.got, t.over
 	t.mu.Unlock()
 	switch {
-	case decided:
-		return nil
+	case got.lease != nil || err != nil:
+		return got, err
 	case handed != nil && handed.Image != nil:
-		return t.note(t.judge(*handed))
+		got, err = t.judge(*handed)
+	default:
+		got, err = t.ask(ctx, false)
 	}
-	got, err := t.ask(ctx, false)
 	if t.slot != nil { // the entry stays, though the caller has left
 		t.slot()
 		t.slot = nil
 	}
-	return t.note(got, err)
+	return got, t.note(got, err)
 }
 
 // note notes an answer: nil means granted.
@@ -209,44 +213,32 @@ func (t *Ticket) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return attempt.Ended(ctx)
 	}
-	queues, inside := t.locker.queues, *t.call
+	inside := *t.call
 	inside.holding = slices.Concat(inside.holding, lease.HeldBy(ctx))
 	t.turn <- struct{}{}
-	place := t.queued()
-	<-t.turn
 	t.mu.Lock()
-	known := waitqueue.Known{Place: place, Image: t.got.image, Sent: t.got.sent, Answered: t.came}
-	over := t.got.lease != nil || t.over != nil
+	known := waitqueue.Known{Place: t.queued(), Image: t.got.image, Sent: t.got.sent, Answered: t.came}
+	decided := t.got.lease != nil || t.over != nil
 	t.mu.Unlock()
-	if over {
+	<-t.turn
+	if decided {
 		return nil
 	}
-	w := queues.Enter(waitqueue.Key(t.grant.Pin), inside.waiter(t.id), known)
-	defer queues.Leave(w)
-	for {
-		handed, err := queues.Await(ctx, w)
-		if err != nil {
-			return err
-		}
+	w := t.locker.queues.Enter(t.document, inside.waiter(t.id), known)
+	defer t.locker.queues.Leave(w)
+	_, err := t.await(ctx, w, func(handed *engine.Answer) (granted, waitqueue.Result, error) {
 		t.turn <- struct{}{}
-		err = t.step(ctx, handed)
-		place = t.queued()
-		<-t.turn
-		t.mu.Lock()
-		got := t.got
-		t.mu.Unlock()
-		queues.Settle(w, waitqueue.Result{ID: t.id, Held: got.lease != nil, Place: place, Image: got.image, Document: t.where(got.image)})
-		if !errors.Is(err, doclock.ErrConflict) {
-			if t.outage(err) {
-				queues.Fail(w, err)
+		defer func() { <-t.turn }()
+		got, err := t.step(ctx, handed)
+		if errors.Is(err, doclock.ErrConflict) {
+			own, _ := got.image.Lock.Find(t.Tag(), t.id)
+			if refused := inside.conflict(got.image, &own); isNested(refused) {
+				err = refused
 			}
-			return err
 		}
-		own, _ := got.image.Lock.Find(t.Tag(), t.id)
-		if refused := inside.conflict(got.image, &own); isNested(refused) {
-			return refused
-		}
-	}
+		return got, t.result(got), err
+	})
+	return err
 }
 
 // handOver returns the lease to the caller, if there is one. The first caller decodes the
