@@ -177,95 +177,57 @@ func (e *encoder) decodeInto(doc bson.Raw, target any) error {
 // checkMaps refuses a map with several keys below the _id and the fields of the shard
 // key. A document there is equal to another one only if its fields have the same order,
 // and a map has none: each encoding of it would name another document. Operators have no
-// order. It doesn't look into values that encode themselves.
-func (e *Engine) checkMaps(filter reflect.Value) (err error) {
-	for _, f := range e.encoder.fieldsOf(filter) {
+// order. It doesn't look into values that encode themselves. v is a filter, or a part of
+// the identity that has this name.
+func (e *Engine) checkMaps(v reflect.Value, identity string) error {
+	v = indirect(v)
+	if !v.IsValid() || e.encoder.encodesItself(v.Type()) {
+		return nil
+	}
+	check := func(field string, value reflect.Value) error {
 		switch {
-		case slices.Contains([]string{"$and", "$or", "$nor"}, f.name):
-			for i := range lengthOf(f.value) {
-				if err = e.checkMaps(indirect(f.value).Index(i)); err != nil {
-					return err
-				}
-			}
-		case slices.ContainsFunc(e.identity(), func(key string) bool { return within(f.name, key) || within(key, f.name) }):
-			if err = e.encoder.checkOrder(f.name, f.value); err != nil {
-				return err
-			}
+		case identity != "":
+			return e.checkMaps(value, identity)
+		case slices.Contains([]string{"$and", "$or", "$nor"}, field):
+			return e.checkMaps(value, "")
+		case slices.ContainsFunc(e.identity(), func(key string) bool { return within(field, key) || within(key, field) }):
+			return e.checkMaps(value, field)
+		default:
+			return nil
 		}
 	}
-	return nil
-}
-
-// checkOrder refuses maps in a value whose fields are in an order.
-func (e *encoder) checkOrder(name string, v reflect.Value) error {
-	v = indirect(v)
-	if !v.IsValid() {
-		return nil
-	}
-	encodesItself := e.encodesItself(v.Type())
-	if v.Kind() == reflect.Map && v.Len() > 1 && !encodesItself && !slices.ContainsFunc(v.MapKeys(), isOperator) {
-		return fmt.Errorf("%q has a %v of several fields, in which they have no order: it would name another document each time; give a bson.D or a struct", name, v.Type())
-	}
-	var inside []reflect.Value
-	for _, f := range e.fieldsOf(v) {
-		inside = append(inside, f.value)
-	}
-	if _, isD := asD(v); !isD {
-		for i := range lengthOf(v) {
-			inside = append(inside, v.Index(i))
-		}
-	}
-	if v.Kind() == reflect.Struct && !encodesItself {
-		for i := range v.NumField() {
-			if _, inline := fieldName(v.Type().Field(i)); inline { // a map's fields are those of the struct
-				inside = append(inside, v.Field(i))
-			}
-		}
-	}
-	for _, value := range inside {
-		if err := e.checkOrder(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isOperator(key reflect.Value) bool {
-	return key.Kind() == reflect.String && strings.HasPrefix(key.String(), "$")
-}
-
-type namedValue struct {
-	name  string
-	value reflect.Value
-}
-
-// fieldsOf are a document's fields, before it is encoded.
-func (e *encoder) fieldsOf(v reflect.Value) (fields []namedValue) {
-	v = indirect(v)
-	if !v.IsValid() || e.encodesItself(v.Type()) {
-		return nil
-	}
-	d, isD := asD(v)
-	switch {
+	var err error
+	switch d, isD := asD(v); {
 	case isD:
 		for _, field := range d {
-			fields = append(fields, namedValue{field.Key, reflect.ValueOf(field.Value)})
+			err = cmp.Or(err, check(field.Key, reflect.ValueOf(field.Value)))
 		}
 	case v.Kind() == reflect.Map:
+		if identity != "" && v.Len() > 1 && !slices.ContainsFunc(v.MapKeys(), isOperator) {
+			return fmt.Errorf("%q has a %v of several fields, in which they have no order: it would name another document each time; give a bson.D or a struct", identity, v.Type())
+		}
 		for _, key := range v.MapKeys() {
-			fields = append(fields, namedValue{fmt.Sprint(key), v.MapIndex(key)})
+			err = cmp.Or(err, check(fmt.Sprint(key), v.MapIndex(key)))
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			switch name, inline := fieldName(v.Type().Field(i)); {
-			case inline:
-				fields = append(fields, e.fieldsOf(v.Field(i))...)
+			case inline: // its fields are those of the struct
+				err = cmp.Or(err, e.checkMaps(v.Field(i), identity))
 			case name != "":
-				fields = append(fields, namedValue{name, v.Field(i)})
+				err = cmp.Or(err, check(name, v.Field(i)))
 			}
 		}
+	case (v.Kind() == reflect.Slice || v.Kind() == reflect.Array) && v.Type().Elem().Kind() != reflect.Uint8:
+		for i := range v.Len() {
+			err = cmp.Or(err, e.checkMaps(v.Index(i), identity))
+		}
 	}
-	return fields
+	return err
+}
+
+func isOperator(key reflect.Value) bool {
+	return key.Kind() == reflect.String && strings.HasPrefix(key.String(), "$")
 }
 
 func asD(v reflect.Value) (d bson.D, is bool) {
@@ -318,13 +280,4 @@ func indirect(v reflect.Value) reflect.Value {
 		v = v.Elem()
 	}
 	return v
-}
-
-// lengthOf is the number of elements of an array whose elements are no bytes.
-func lengthOf(v reflect.Value) int {
-	v = indirect(v)
-	if !v.IsValid() || v.Kind() != reflect.Slice && v.Kind() != reflect.Array || v.Type().Elem().Kind() == reflect.Uint8 {
-		return 0
-	}
-	return v.Len()
 }

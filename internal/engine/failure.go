@@ -197,7 +197,7 @@ func writeConcernCode(err error) (code int, found bool) {
 
 // noCollection recognises DocumentDB's error for a collection that does not
 // exist: DocumentDB then refuses $$NOW in a projection. A server that does not
-// know $$NOW gives another error, see codesUnsupported.
+// know $$NOW gives another error: see causes.
 func noCollection(err error) bool {
 	var command mongo.CommandError
 	return errors.As(err, &command) && command.Code == 9 && strings.HasPrefix(command.Message, "The $$NOW operator cannot be used")

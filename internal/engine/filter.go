@@ -100,7 +100,7 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	if err != nil {
 		return Filter{}, fmt.Errorf("doclock.ID(…) names a document by its _id: %w", err)
 	}
-	if err := e.checkMaps(reflect.ValueOf(filter)); err != nil {
+	if err := e.checkMaps(reflect.ValueOf(filter), ""); err != nil {
 		return Filter{}, err
 	}
 	fields, err := doc.Elements()
