@@ -434,7 +434,7 @@ func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(hand
 			}
 			return got, err
 		}
-		queues.Settle(w, result)
+		queues.Report(w, result)
 		if got.lease != nil {
 			return got, nil
 		}

@@ -290,7 +290,7 @@ func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 		all, c.ready = append(c.ready, d), nil
 	}
 	for _, d := range all {
-		calls = append(calls, c.settle(d, s, now)...)
+		calls = append(calls, c.note(d, s, now)...)
 		switch {
 		case len(d.ids) == 0:
 			delete(c.debts, d.key)
@@ -312,9 +312,9 @@ func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 	return calls
 }
 
-// settle applies an answer to the ids that it is for. An id that was found, or seen and then
+// note applies an answer to the ids that it is for. An id that was found, or seen and then
 // not found, has one entry less. Without an answer it stays owed until its entry's life is over.
-func (c *cleanup) settle(d *debt, s sent, now time.Time) (calls []func()) {
+func (c *cleanup) note(d *debt, s sent, now time.Time) (calls []func()) {
 	for id, l := range d.ids {
 		n, asked := s.asked[id]
 		err, found := s.err, slices.Contains(s.found, id)

@@ -133,10 +133,9 @@ func (e *Engine) free(f Filter, tag string, past []Pin) bson.Raw {
 }
 
 // insertAndModify makes the document that an acquire didn't find, by its identity
-// alone, and sends the acquire again. One findAndModify with upsert would not do:
-// DocumentDB answers the loser of the race with the document that it would have
-// inserted. A racer may have made it in between, under a unique index: the second time
-// it is there, or another one has a value that must be unique.
+// alone, and sends the acquire again. (DocumentDB answers the loser of a race of upserts
+// with the document that it would have inserted.) A racer may have made it in between:
+// the second time it is there, or another one has a value that must be unique.
 func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Request) (*Image, Reading, error) {
 	unlocked := bson.D{{Key: "$setOnInsert", Value: append(bson.D{{Key: e.Field, Value: bson.D{}}}, f.made...)}}
 	if sent, err := e.begin(ctx); err != nil {
@@ -164,9 +163,9 @@ func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Requ
 }
 
 // Remove is the clean-up of acquires without a lease: it removes the entries of a tag
-// with these ids, whatever their fencing tokens and their `until` are, but for those
-// with a key, which are a token's. It returns the ids that it removed. Without a pin it
-// cleans up one of the documents that the filter, if there is one, matches.
+// with these ids, whatever their fencing tokens and `until` are, but for those of a
+// token, and returns the ids that it removed. Without a pin it cleans up one of the
+// documents that the filter, if there is one, matches.
 func (e *Engine) Remove(ctx context.Context, f Filter, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	path := e.path(tag)
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf(ids)}}}})

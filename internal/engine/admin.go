@@ -120,10 +120,9 @@ func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 }
 
 // Survey begins to read the images of the documents, in the server's order; the
-// server's clock is read once. A document whose lock field is foreign comes with an
-// error of CauseForeign, if it has one of the tags that the survey names, and the
-// survey goes on. Any other error ends it. The caller must range over it. An image is
-// valid until the next one.
+// server's clock is read once. The caller must range over it. A foreign lock field comes
+// with an error of CauseForeign, if it has one of the survey's tags, and the survey goes
+// on. Any other error ends it. An image is valid until the next one.
 func (e *Engine) Survey(ctx context.Context, s Survey) (iter.Seq2[*Image, error], error) {
 	found, err := e.find(ctx, majorityRead, search{comment: forAdmin, filter: e.surveyed(s), fields: e.projection(Request{}), batch: surveyBatch})
 	switch {

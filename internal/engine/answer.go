@@ -330,9 +330,9 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 }
 
 // Stuck is the image with those live entries that stay until the ones with the ids held
-// are released: these, and each waiting entry to which more of them than its relation
-// allows count that are held or earlier. What is in the way of an arrival here, it
-// can't wait for. Nobody knows what an entry of an unknown tag waits for.
+// are released: these, and each waiting entry that more of them keep back than its
+// relation allows. An arrival can't wait for what is in its way here. Nobody knows what
+// an entry of an unknown tag waits for.
 func (e *Engine) Stuck(img *Image, held []uuid.UUID) *Image {
 	stuck := &Image{ID: img.ID, Now: img.Now}
 	if len(held) == 0 {

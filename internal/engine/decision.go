@@ -85,7 +85,7 @@ func (d decision) arrival(joins bool, id expr, owner string) bson.A {
 		bson.D{{Key: d.tag, Value: inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", ownLease)}})}})}})
 
 	// A repeat ignores the entries of others: its own is in the document already.
-	return d.stage(let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), d.empty(exclusive, "$$again"))))
+	return d.stage(let(bson.D{{Key: "again", Value: d.hasEntry(id)}}, d.keepForeign(cond("$$again", repeat, arrive), d.empty(exclusive, "$$again"))))
 }
 
 // confirmation is the pipeline of confirm. Live entries count if they are held
@@ -115,7 +115,7 @@ func (d decision) confirmation(id expr) bson.A {
 		cond(all(not(asBefore), anyOf(d.exhausted()...)), d.lock, confirmed))
 
 	own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)
-	return d.stage(d.ours(
+	return d.stage(d.keepForeign(
 		let(append(d.survivors(nil, id), d.unknown(), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
 			cond(not("$$own"), d.lock, judged))))
 }
@@ -151,7 +151,7 @@ func (d decision) resumption(key, id expr, owner string) bson.A {
 		call("$max", args{"$$e." + untilKey, "$$e." + expiresKey}))
 	changed := d.change("$$next", mapped(d.own, "e", cond(call("$eq", "$$e."+tokenKey, key), resumed.document(), "$$e")))
 	takeover := let(bson.D{{Key: "next", Value: d.next()}}, cond(anyOf(d.exhausted()...), d.lock, changed))
-	return d.stage(d.ours(cond(d.there(id), d.repeat(id), takeover)))
+	return d.stage(d.keepForeign(cond(d.hasEntry(id), d.repeat(id), takeover)))
 }
 
 // repeat extends the entry that an earlier attempt has made.
@@ -171,7 +171,7 @@ func (d decision) conversion(from string, g Grant, k int64, id expr) bson.A {
 		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.withAll(entry.document()))))
 	decided := let(bson.D{{Key: "own", Value: nth(filter(from, "e", all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))), 0)}},
 		cond(not("$$own"), d.lock, cond(call("$gte", "$$own."+writeKey, k), d.lock, judged)))
-	return d.stage(d.ours(cond(d.there(id), d.repeat(id), decided)))
+	return d.stage(d.keepForeign(cond(d.hasEntry(id), d.repeat(id), decided)))
 }
 
 // free is the filter that finds what an arrival that doesn't wait, with a new id, is granted.
@@ -193,7 +193,7 @@ func (d decision) free() bson.D {
 // and the test that it gets fails.
 func (d decision) empty(exclusive []string, or ...expr) expr {
 	tests := append(or, none("$$t.v", d.live()))
-	if known := d.known(exclusive...); len(known) > 0 {
+	if known := d.knownTags(exclusive...); len(known) > 0 {
 		tests = append(tests, isOneOf("$$t.k", known))
 	}
 	return anyOf(tests...)
@@ -252,10 +252,10 @@ func (d decision) someEntry(tags []string, tests ...expr) expr {
 	return call("$anyElementTrue", args{mapped(under, "t", nth(filter("$$t.v", "e", all(tests...)), 0))})
 }
 
-// ours guards a decision: a field that is not a lock of ours stays as it is.
+// keepForeign guards a decision: a field that is not a lock of ours stays as it is.
 // The same holds if a tag ([{k: tag, v: [entry, …]} in $$t]) fails one more
 // test.
-func (d decision) ours(then expr, more ...expr) bson.D {
+func (d decision) keepForeign(then expr, more ...expr) bson.D {
 	wellFormed := d.wellFormed(more...)
 	return cond(wellFormed, then, d.lock)
 }
@@ -304,7 +304,7 @@ func (d decision) live(except ...expr) expr {
 func (d decision) survivors(exclusive []string, except ...expr) bson.D {
 	live := d.live(except...)
 	var vars bson.D
-	for _, tag := range d.known(exclusive...) {
+	for _, tag := range d.knownTags(exclusive...) {
 		vars = append(vars, bson.E{Key: d.survivorsOf(tag)[2:], Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
 	}
 	return vars
@@ -312,7 +312,7 @@ func (d decision) survivors(exclusive []string, except ...expr) bson.D {
 
 // unknown is the variable of the live entries under unknown tags.
 func (d decision) unknown() bson.E {
-	others := filter(d.byTag(), "t", not(isOneOf("$$t.k", d.known())))
+	others := filter(d.byTag(), "t", not(isOneOf("$$t.k", d.knownTags())))
 	pruned := mapped(others, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live())}})
 	return bson.E{Key: "strange", Value: filter(pruned, "t", nth("$$t.v", 0))}
 }
@@ -364,8 +364,8 @@ func (d decision) withAll(e expr) bson.D {
 	return call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(e))
 }
 
-// known are the known tags without the exclusive ones.
-func (d decision) known(exclusive ...string) []string {
+// knownTags are those of the rules without the exclusive ones.
+func (d decision) knownTags(exclusive ...string) []string {
 	return slices.DeleteFunc(slices.Clone(d.order), func(tag string) bool { return slices.Contains(exclusive, tag) })
 }
 
@@ -423,16 +423,16 @@ func inPlaceBy(field, array string, is expr, change bson.D) bson.D {
 	return mapped(array, "e", cond(call("$eq", "$$e."+field, is), call("$mergeObjects", "$$e", change), "$$e"))
 }
 
-// there tests that the entry is under the own tag, held or waiting, whatever
+// hasEntry tests that the entry is under the own tag, held or waiting, whatever
 // the field holds.
-func (d decision) there(id expr) expr {
+func (d decision) hasEntry(id expr) expr {
 	return call("$in", id, arrayOf(d.own+"."+idKey))
 }
 
 // granted tests that the resulting document has the entry as a held one.
 func (d decision) granted(id expr) expr {
 	if !d.waits() {
-		return d.there(id)
+		return d.hasEntry(id)
 	}
 	own := filter(arrayOf(d.own), "e", call("$eq", "$$e."+idKey, id))
 	return nth(mapped(own, "e", "$$e."+fenceKey), 0)

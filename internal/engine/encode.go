@@ -14,15 +14,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// encoder encodes the caller's values as the caller's collection does, and decodes
-// documents for the caller. It does so once, in the caller's goroutine. The driver
-// would encode inside each command, which may outlive its call: it would read maps that
-// the caller changes meanwhile, and run codecs where nobody can recover from their
-// panics.
+// encoder encodes the caller's values, and decodes documents for the caller, as his
+// collection does: once, in his goroutine. The driver would encode inside a command, which
+// may outlive its call, while he changes a map, and where nobody can recover from a panic.
 //
-// The driver exports neither the registry nor the BSON options of a collection, so they
-// are read from its unexported fields. An option that repeats the registry is easily
-// forgotten, and then values are stored in the wrong form without an error.
+// The driver exports neither the registry nor the BSON options of a collection: they are
+// read from its unexported fields, because an option that repeats them is easily forgotten.
 type encoder struct {
 	registry *bson.Registry
 	bson     options.BSONOptions

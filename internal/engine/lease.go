@@ -252,8 +252,8 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	return a, err
 }
 
-// left is the stage that ends the lease in a handoff.
-func (e *Engine) left(g Grant) bson.Raw {
+// endStage is the stage that ends the lease in a handoff.
+func (e *Engine) endStage(g Grant) bson.Raw {
 	if g.Until.IsZero() {
 		return firstStage(e.fill(leaving, g.Tag, Terms{}, g.ID))
 	}
@@ -286,12 +286,11 @@ type Successor struct {
 }
 
 // Handoff releases the grant's entry and applies the successor's arrival or confirm, as
-// if that came directly after the release. So the lock is released whether or not the
-// successor is granted, and a new one that isn't leaves no trace. A repeat does
-// nothing. The image is nil if the grant's entry is not there. Beside an error, it says
-// that the lock was released.
+// if that came directly after. The lock is released also if the successor is not granted;
+// a new one then leaves no trace. A repeat does nothing. The image is nil if the grant's
+// entry is not there. Beside an error, it says that the lock was released.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
-	return e.pass(ctx, change{comment: forHandoff, query: e.Guard(g), update: bson.A{e.left(g), e.entering(s)}}, s)
+	return e.pass(ctx, change{comment: forHandoff, query: e.Guard(g), update: bson.A{e.endStage(g), e.entering(s)}}, s)
 }
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command. A classic update
@@ -381,10 +380,9 @@ func (e *Engine) pass(ctx context.Context, c change, s Successor) (Answer, error
 }
 
 // Delete deletes the document, and the lock in it, under the guard. The outcome is
-// Released, or Lost. If the guard matches nothing though the entry is there, a race is
-// lost: DocumentDB's delete may pass over a document that is being updated, and a
-// delete by the lease of a token passes over one while the lease of an earlier user may
-// be valid.
+// Released, or Lost. If the entry is there all the same, a race is lost: DocumentDB's
+// delete may pass over a document that is being updated, and that of a token's lease
+// passes over one while the lease of an earlier user may be valid.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 	filter, missed := e.Guard(g), "the document was being updated"
 	if g.Key != uuid.Nil && !g.Until.IsZero() {

@@ -64,13 +64,10 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 	}
 }
 
-// Resume gives the token's entry, also one that has expired, to a new handle: the
-// request's id, the next fencing token, no number, and the owner of its terms, if they
-// have one. An entry that still has a handle keeps others out until that one's expiry.
-// A repeat finds its id, whatever else the filter demands, and extends the entry.
-//
-// The outcome is Granted; Lost, if the document is there without the entry; or
-// NotFound, which says nothing of the token.
+// Resume gives the token's entry, also an expired one, to a new handle: the request's id,
+// the next fencing token, no number, and the owner of the terms, if any. A handle that it
+// still has keeps others out until its expiry. A repeat finds its id. The outcome is
+// Granted; Lost: the document has no such entry; or NotFound: this says nothing of it.
 func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answer, error) {
 	query := e.keyed(f, k)
 	if !f.Exact {

@@ -176,15 +176,15 @@ func renewAll(leases []*Lease) failure {
 		return failure{trouble: trouble(failed) || trouble(err)} // nobody answers: no lease is the reason
 	}
 	for _, l := range leases {
-		stands := standing[l.grant.ID]
+		entry := standing[l.grant.ID]
 		switch {
-		case stands.Lost == nil:
-			l.extend(lasting(stands.Left, sent, l.grant.TTL))
+		case entry.Lost == nil:
+			l.extend(lasting(entry.Left, sent, l.grant.TTL))
 			if failed == nil {
 				l.emitRenewal(engine.Renewed, nil)
 			}
 		case failed == nil:
-			_ = l.lose(*stands.Lost)
+			_ = l.lose(*entry.Lost)
 		}
 	}
 	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}

@@ -1,7 +1,7 @@
 // Package waitqueue orders the waiters of one process. For each document it
 // knows who waits, and decides who may ask. It sends nothing.
 //
-// A waiter enters the wait queue of its document, awaits its turn, settles what came of
+// A waiter enters the wait queue of its document, awaits its turn, reports what came of
 // it, and leaves:
 //
 //	w := queues.Enter(document, request, waitqueue.Known{})
@@ -12,7 +12,7 @@
 //			return err // ctx's end, closed, or no server can be reached
 //		}
 //		result := … // send the request, or read what a handoff was answered
-//		queues.Settle(w, result)
+//		queues.Report(w, result)
 //		if result.Held {
 //			return nil
 //		}
@@ -27,7 +27,7 @@
 //	promised → answered   the handoff has ended: Await returns its answer
 //	asleep   → answered   all waiters have failed
 //	answered → taking     Await has returned
-//	asking, taking → asleep   Settle
+//	asking, taking → asleep   Report
 //	every state → left    Leave
 //
 // A waiter that is neither asleep nor has left is busy. A waiter whose tag is
@@ -54,7 +54,7 @@
 // # What wakes whom
 //
 // A release of this process ([Queues.Released]), an entry that was removed
-// ([Queues.Removed]), an answer ([Queues.Settle], a handoff's) and
+// ([Queues.Removed]), an answer ([Queues.Report], a handoff's) and
 // a waiter that comes or leaves change the view or the order. Each judges the
 // queue anew: it wakes those who may ask now, and the poller and those with a place
 // in the document if their pauses may have changed. A detach ([Queues.Detached]) wakes

@@ -39,7 +39,7 @@ func Example() {
 	next := queues.Enter(document, second, waitqueue.Known{})
 	handed, _ := queues.Await(ctx, w)
 	fmt.Println("the first asks:", handed == nil)
-	queues.Settle(w, waitqueue.Result{ID: first.ID, Held: true, Image: granted(first, 1), Document: document})
+	queues.Report(w, waitqueue.Result{ID: first.ID, Held: true, Image: granted(first, 1), Document: document})
 	queues.Leave(w)
 
 	successor := queues.Next(engine.Grant{Pin: pin, Entry: engine.Entry{Tag: "write", ID: first.ID}})
@@ -47,7 +47,7 @@ func Example() {
 	queues.HandedOver(first.ID, engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
 	handed, _ = queues.Await(ctx, next)
 	fmt.Println("the second has the answer:", handed != nil)
-	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: true, Image: handed.Image, Document: document})
+	queues.Report(next, waitqueue.Result{ID: second.ID, Held: true, Image: handed.Image, Document: document})
 	queues.Leave(next)
 	// Output:
 	// the first asks: true

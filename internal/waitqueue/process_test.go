@@ -116,7 +116,7 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 			place = Place{}
 		}
 		result.Place = place
-		p.Settle(w, result)
+		p.Report(w, result)
 		switch {
 		case result.Held && ctx.Err() != nil:
 			place = Place{}

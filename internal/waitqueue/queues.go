@@ -137,8 +137,8 @@ type Result struct {
 	Document string        // the key of the image's document
 }
 
-// Settle ends the waiter's step, if it was Ask or Answer.
-func (q *Queues) Settle(w *Waiter, r Result) {
+// Report ends the waiter's step.
+func (q *Queues) Report(w *Waiter, r Result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r.Image != nil {

@@ -443,7 +443,7 @@ func TestNoHandoffToOneself(t *testing.T) {
 	simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
 		p, own := ps[0], ps[0].ask("write")
 		w := p.Enter(keyOfOne, own, Known{})
-		p.Settle(w, Result{ID: own.ID, Image: d.acquire(own.Request).Image, Document: keyOfOne})
+		p.Report(w, Result{ID: own.ID, Image: d.acquire(own.Request).Image, Document: keyOfOne})
 		grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: own.ID}}
 		if next := p.Next(grant); next != nil {
 			d.fault("the waiter is handed its own lock: %+v", next)
@@ -467,7 +467,7 @@ func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
 				defer cancel()
 				p, first, second := ps[0], ps[0].ask("write"), ps[0].ask("write")
 				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
-				p.Settle(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
+				p.Report(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
 				p.Leave(holder)
 				next := p.Next(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}})
 				var all sync.WaitGroup

@@ -15,7 +15,7 @@ func may(q *Queues, w *Waiter) (bool, time.Duration) {
 }
 
 func settled(q *Queues, w *Waiter, img *engine.Image) {
-	q.Settle(w, Result{ID: w.ID, Image: img, Document: keyOfOne})
+	q.Report(w, Result{ID: w.ID, Image: img, Document: keyOfOne})
 }
 
 // A refused waiter doesn't ask again without a pause, whatever the view says;
@@ -152,7 +152,7 @@ func TestPlacesComeFirst(t *testing.T) {
 	if got := order(); got[0] != first.ID || got[1] != second.ID || got[2] != third.ID || got[3] != arriving.ID {
 		t.Errorf("the order is %v", got)
 	}
-	q.Settle(head, Result{ID: arriving.ID, Place: Place{Seq: 6, Confirm: time.Hour}})
+	q.Report(head, Result{ID: arriving.ID, Place: Place{Seq: 6, Confirm: time.Hour}})
 	if got := order(); got[0] != first.ID || got[1] != arriving.ID || got[2] != second.ID || got[3] != third.ID {
 		t.Errorf("with a place of its own, the order is %v", got)
 	}
