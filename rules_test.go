@@ -81,6 +81,10 @@ func TestRule13ValidityEndsAtTheSend(t *testing.T) {
 	for name, give := range map[string]func(doclock.Lease) error{
 		"Release":          func(l doclock.Lease) error { return l.Release(context.Background()) },
 		"UpdateAndRelease": func(l doclock.Lease) error { return l.UpdateAndRelease(context.Background(), increment) },
+		"Detach": func(l doclock.Lease) error { // rule 23: a user of the token may release the lock at once
+			_, err := l.Detach(context.Background())
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -222,7 +222,7 @@ func (p *place) wantEntries(leases ...doclock.Lease) {
 // erase removes all entries of a tag, as an outside writer may.
 func (p *place) erase(tag string) { p.Change(bson.M{"$set": bson.M{"lock.tags." + tag: bson.A{}}}) }
 
-// clock is the server's time, under the test's control.
+// clock is the time of the server, or of this machine, under the test's control.
 type clock struct{ fixture.Clock }
 
 // drive is the option of a Locker whose server uses the clock.
@@ -233,10 +233,8 @@ func (c *clock) drive() doclock.Option {
 	})
 }
 
-// turned are this machine's clocks, under the test's control.
-type turned struct{ fixture.Clock }
-
-func (c *turned) option() doclock.Option {
+// turn is the option of a Locker whose machine uses the clock.
+func (c *clock) turn() doclock.Option {
 	return engine.Option(func(cfg *engine.Config) error {
 		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
 		return nil
@@ -568,7 +566,7 @@ const relayTTL = time.Hour
 // network's faults and the machine's clocks.
 type relay struct {
 	*place
-	turned
+	clock
 	net       *faultnet.Net
 	locks     *multilock.Locker
 	holder    doclock.Lease
@@ -581,7 +579,7 @@ func (p *place) relay(rules relations.Rules, tag string, opts ...doclock.Option)
 	p.Helper()
 	r := &relay{place: p, net: faultnet.New()}
 	coll := r.Through(options.Client().SetDialer(r.net).SetRetryWrites(false))
-	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), waitTTL(relayTTL), r.option()}, opts...)...)
+	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), waitTTL(relayTTL), r.turn()}, opts...)...)
 	r.holder = r.try(r.locks, tag)
 	return r
 }

@@ -51,8 +51,8 @@ func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, at, turn := newPlace(t), &clock{}, &turned{}
-			l := p.locker(p.coll, relations.Fair(), doclock.TagTTL("write", 2*calm+600*time.Microsecond), doclock.ClockTolerance(tolerance+600*time.Microsecond), doclock.Owner("the program"), at.drive(), turn.option())
+			p, at, here := newPlace(t), &clock{}, &clock{}
+			l := p.locker(p.coll, relations.Fair(), doclock.TagTTL("write", 2*calm+600*time.Microsecond), doclock.ClockTolerance(tolerance+600*time.Microsecond), doclock.Owner("the program"), at.drive(), here.turn())
 			lease := way(p, l, doclock.TTL(own+time.Microsecond), doclock.Owner("a job"))
 			for range 2 {
 				if left := lease.Remaining(); left != own-time.Millisecond {
@@ -63,7 +63,7 @@ func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 					t.Errorf("at %v there is %+v", at.Now(), entries)
 				}
 				at.Pass(time.Minute)
-				turn.Pass(time.Minute)
+				here.Pass(time.Minute)
 				must(t, lease.Renew(t.Context()))
 			}
 			p.release(lease)

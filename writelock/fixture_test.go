@@ -2,7 +2,6 @@ package writelock_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,44 +12,18 @@ import (
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // place is one order, _id 1 and total 1, in a collection of the test's own.
 type place struct {
 	*fixture.Document
-	sent fixture.Commands // by watched clients
 }
 
 var order = bson.M{"_id": 1}
 
-// short is a TTL that a Locker's option refuses: it would not survive a broken
-// connection. Tests have no time.
-func short(ttl time.Duration) doclock.Option {
-	return engine.Option(func(c *engine.Config) error {
-		c.TTL = ttl
-		return nil
-	})
-}
-
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	return &place{Document: fixture.NewDocument(t, bson.E{Key: "total", Value: 1})}
-}
-
-// watched is the collection through a client whose commands are recorded.
-func (p *place) watched() *mongo.Collection {
-	p.Helper()
-	return p.Through(options.Client().SetMonitor(p.sent.Monitor()))
-}
-
-// sends fails unless just n commands were sent since the last call.
-func (p *place) sends(n int, what string) {
-	p.Helper()
-	sent := p.sent.Take()
-	if len(sent) != n || slices.ContainsFunc(sent, func(s string) bool { return s != "findAndModify" }) {
-		p.Errorf("%s sent %v; want %d", what, sent, n)
-	}
 }
 
 // calm is the TTL of leases on the real server: they outlive whatever keeps the machine busy.

@@ -17,8 +17,8 @@ import (
 // This file has what every command begins with: what is refused at once, the wait for
 // its gates, and the caller who may give up. Update is the simplest of them.
 
-// gate is a mutex of commands, in the order of arrival. A caller can give up waiting for
-// it, and a goroutine can unlock what another has locked.
+// gate is a mutex of commands. A caller can give up waiting for it, and a goroutine can
+// unlock what another has locked.
 type gate chan struct{}
 
 // lock waits for the gate, or for the end of ctx.

@@ -68,23 +68,6 @@ func TestDetachEndsTheHandle(t *testing.T) {
 	})
 }
 
-// Rule 23. Detach ends the validity at its send. Without it a user of the token
-// releases the lock, another client is let in, and the lease still counts as
-// valid.
-func TestRule23DetachEndsTheValidityAtItsSend(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.fault = func(context.Context, call) error {
-			r.wantErr("Err at the send", h.Err(), doclock.ErrReleased)
-			if r.Valid(h.ID()) {
-				r.Error("valid at the send")
-			}
-			return nil
-		}
-		r.detach(h, nil)
-	})
-}
-
 // A detach that the server refuses leaves the entry, also for a write that has waited
 // behind it, and a Release ends it.
 func TestDetachRefused(t *testing.T) {

@@ -97,26 +97,6 @@ func TestDeleteUnderATagThatToleratesOthers(t *testing.T) {
 	}
 }
 
-// The validity ends a TTL after the send, with nobody asking.
-func TestTheValidityEnds(t *testing.T) {
-	virtual(t, func(r *rig) {
-		begun := time.Now()
-		l := r.take(1, "read")
-		time.Sleep(ttl / 10)
-		if left := l.Remaining(); left > ttl-ttl/10 {
-			r.Errorf("%v remain", left)
-		}
-		<-l.Done()
-		r.wantErr("Err", l.Err(), doclock.ErrLost)
-		if passed := time.Since(begun); passed != ttl-resolution {
-			r.Errorf("it ended after %v", passed)
-		}
-		if r.Valid(l.ID()) {
-			r.Error("it is valid after the end")
-		}
-	})
-}
-
 // Writes are numbered, and one is out at a time.
 func TestWritesAreInOneOrder(t *testing.T) {
 	virtual(t, func(r *rig) {

@@ -174,20 +174,6 @@ func TestAConversionKeepsTheLimit(t *testing.T) {
 	}
 }
 
-// A lease that is limited can't be left to others.
-func TestALimitedLeaseIsNotDetached(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.limited(1, ttl)
-		token, err := h.Detach(context.Background())
-		r.wantErr("Detach", err, doclock.ErrInvalidArgument)
-		if token != "" || h.Err() != nil {
-			r.Errorf("a token %q, and the lease: %v", token, h.Err())
-		}
-		r.wantSent()
-		r.wantErr("Release", h.Release(context.Background()), nil)
-	})
-}
-
 // Renewals stop when the entry lasts until the limit. A loss before it is a loss like any
 // other, and the event of its end says why.
 func TestTheEndsOfALimitedLease(t *testing.T) {

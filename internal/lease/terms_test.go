@@ -4,29 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// A lease ends a TTL of its own after its acquire was sent.
-func TestALeaseEndsWithItsOwnTTL(t *testing.T) {
-	for _, own := range []time.Duration{ttl / 4, 10 * ttl} {
-		virtual(t, func(r *rig) {
-			h := r.New(r.grantBy(1, "write", engine.Terms{TTL: own}), r.engine.Clocks())
-			if left := h.Remaining(); left != own-resolution {
-				r.Errorf("%v left of %v", left, own)
-			}
-			begun := time.Now()
-			<-h.Done()
-			if passed := time.Since(begun); passed != own-resolution {
-				r.Errorf("the lease of %v ended after %v", own, passed)
-			}
-		})
-	}
-}
 
 // Leases of several TTLs are kept alive beside each other, each by its own: none
 // is lost, and none is renewed more often than it needs.
@@ -81,37 +62,6 @@ func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
 		}
 		r.wantErr("renew", h.Renew(context.Background()), nil)
 	})
-}
-
-// Rule 25: a lock that may leave a remainder is released, and not handed over.
-// The waiters are woken, and ask.
-func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
-	for name, c := range map[string]struct {
-		end  func(*Lease) error
-		sent []string
-	}{
-		"release": {func(h *Lease) error { return h.Release(context.Background()) }, []string{"release"}},
-		"update and release": {func(h *Lease) error {
-			return h.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"a": 1}})
-		}, []string{"write", "release"}},
-		"update and release, pipeline": {func(h *Lease) error {
-			return h.UpdateAndRelease(context.Background(), bson.A{bson.M{"$set": bson.M{"a": 1}}})
-		}, []string{"write and release"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				waiter := r.somebody()
-				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks())
-				r.wantErr(name, c.end(h), nil)
-				synctest.Wait() // the waiters are woken after the caller
-				r.wantSent(c.sent...)
-				synctest.Wait() // the waiters are woken after the verdict
-				if waiter.answers != 0 || waiter.released != 1 {
-					r.Errorf("%d answers, woken %d times by the release", waiter.answers, waiter.released)
-				}
-			})
-		})
-	}
 }
 
 // Rule 25: an update that leaves a remainder is followed by a release of its own. If the update
