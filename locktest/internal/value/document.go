@@ -42,10 +42,11 @@ func each(data []byte) iter.Seq2[string, bson.RawValue] {
 
 // Fields are the fields of a document. Any other value but an array has none.
 func Fields(v bson.RawValue) iter.Seq2[string, bson.RawValue] {
-	if !IsDocument(v) && !IsArray(v) {
-		return func(func(string, bson.RawValue) bool) {}
+	var data []byte
+	if IsDocument(v) || IsArray(v) {
+		data = v.Value
 	}
-	return each(v.Value)
+	return each(data) // of one function, so that what a loop changes needs no memory of its own
 }
 
 // Open opens a document. Any other value has no fields.
