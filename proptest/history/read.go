@@ -295,19 +295,23 @@ func ownerIn(text []byte) string {
 // tagIn finds the tag that an entry is added to: {<tag>: {$concatArrays: …}},
 // or {<tag>: [entry]} if no other entry can be under it.
 func tagIn(v bson.RawValue) string {
-	if v.Type != bson.TypeArray && v.Type != bson.TypeEmbeddedDocument {
-		return ""
-	}
 	elements, _ := bson.Raw(v.Value).Elements() // an array is laid out as a document is
 	for _, e := range elements {
-		array, _ := e.Value().ArrayOK()
-		first, _ := array.IndexErr(0)
-		entry, _ := first.DocumentOK()
-		joined, _ := e.Value().DocumentOK()
-		if entry.Lookup("owner").Type != 0 || joined.Lookup("$concatArrays").Type != 0 {
+		nested, adds := e.Value(), false
+		switch nested.Type {
+		case bson.TypeArray:
+			first, _ := nested.Array().IndexErr(0)
+			entry, _ := first.DocumentOK()
+			adds = entry.Lookup("owner").Type != 0
+		case bson.TypeEmbeddedDocument:
+			adds = nested.Document().Lookup("$concatArrays").Type != 0
+		default:
+			continue
+		}
+		if adds {
 			return e.Key()
 		}
-		if tag := tagIn(e.Value()); tag != "" {
+		if tag := tagIn(nested); tag != "" {
 			return tag
 		}
 	}
