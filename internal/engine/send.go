@@ -294,7 +294,7 @@ func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 // or if the caller has revoked the command. It sends nothing.
 func (e *Engine) reach(ctx context.Context) error {
 	for pause := firstLook; !e.reached.Load(); pause = min(2*pause, longLook) {
-		err := e.unreachable()
+		err := e.unreachable(1) // it looks again soon
 		if err == nil {
 			e.reached.Store(true)
 			break
@@ -324,13 +324,13 @@ const (
 // server's last error, and then the driver's, with the addresses and the error of
 // each. It is nil if no reason is known.
 func (e *Engine) Unreachable() error {
-	if f := e.unreachable(); f != nil {
+	if f := e.unreachable(draws); f != nil {
 		return f
 	}
 	return nil
 }
 
-func (e *Engine) unreachable() *Failure {
+func (e *Engine) unreachable(draws int) *Failure {
 	if e.reached.Load() {
 		return nil
 	}
@@ -348,8 +348,8 @@ func (e *Engine) unreachable() *Failure {
 	return unsent(err)
 }
 
-// draws is how often one look asks the driver, of which one in two has it check its
-// servers.
+// draws is how often one look by itself asks the driver, of which one in two has it check
+// its servers.
 const draws = 10
 
 // Sending tells a caller that doesn't wait for a command's answer whether the
