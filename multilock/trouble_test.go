@@ -288,6 +288,7 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 					if c.deadline > 0 {
 						o.want(err, context.DeadlineExceeded)
 					}
+					o.mem.Up()
 					time.Sleep(time.Minute)
 				})
 			})
