@@ -36,7 +36,7 @@ func TestInMemory(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Outages(t, *first, 16, &counts)
+	simulation.Outages(t, *first, 35, &counts)
 	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 7}) {
 		t.Error(failure)
 	}
