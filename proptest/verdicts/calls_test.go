@@ -77,7 +77,7 @@ var ofFunctions = []failure{
 	{"fn returns a write's `ErrOutcomeUnknown`", func(w *world) { w.returned = doclock.ErrOutcomeUnknown }},
 	{"away while fn works, back before the TTL is over", func(w *world) { w.away(soon); time.Sleep(2 * ttl) }},
 	{"away while fn works, back later, before fn's end", func(w *world) { w.away(late); time.Sleep(2 * late) }},
-	{"away while fn works, and after it", func(w *world) { w.away(10 * time.Minute); time.Sleep(late) }},
+	{"away while fn works, and after it", func(w *world) { w.away(2 * time.Minute); time.Sleep(late) }},
 	{"away, and fn returns ctx's error", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = w.inner.Err() }},
 	{"away, and fn returns the cause", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = context.Cause(w.inner) }},
 	{nobodyWants, func(w *world) { w.away(2 * ttl); time.Sleep(3 * ttl) }},
