@@ -218,7 +218,7 @@ func TestAWriteThatWaitsForAStepDown(t *testing.T) {
 	})
 }
 
-// Collections and indexes are replicated, and a transaction is refused.
+// Collections and indexes are replicated.
 func TestOtherCommandsOfACluster(t *testing.T) {
 	onCluster(t, func(t *testing.T, c *replicas) {
 		_, err := c.orders.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "name", Value: 1}}, Options: options.Index().SetUnique(true)})
@@ -233,13 +233,6 @@ func TestOtherCommandsOfACluster(t *testing.T) {
 		if n, err := c.orders.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 			t.Errorf("after the drop: %d, %v", n, err)
 		}
-		session, err := c.Client().StartSession()
-		check(t, err)
-		_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, add(ctx, c.orders) })
-		if code(err) != 115 {
-			t.Errorf("a transaction: %v", err)
-		}
-		session.EndSession(t.Context())
 	})
 }
 

@@ -262,8 +262,11 @@ func (s *Server) answer(from *conn, command value.Document) (reply bson.RawValue
 	case requestLost:
 		return value.Missing, breaks
 	case replyLost:
-		s.execute(m, command)
-		return value.Missing, breaks
+		p := s.execute(m, command)
+		return value.Missing, func() bson.RawValue {
+			s.ready(m, p)
+			return breaks()
+		}
 	case delayed:
 		l := s.delay(m, command, delay)
 		return value.Missing, func() bson.RawValue {
@@ -274,7 +277,7 @@ func (s *Server) answer(from *conn, command value.Document) (reply bson.RawValue
 		}
 	}
 	p := s.execute(m, command)
-	if reply, decided, _ := s.keeps(m, p); decided {
+	if reply, decided, _, _ := s.keeps(m, &p); decided {
 		return reply, nil
 	}
 	return value.Missing, func() bson.RawValue { return s.kept(m, p) }
@@ -310,13 +313,7 @@ func (s *Server) wait(m *member, d time.Duration) bool {
 		if rest <= 0 {
 			return true
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-changed:
-			timer.Stop()
-		case <-s.ended:
-			timer.Stop()
+		if !s.pause(changed, rest) {
 			return false
 		}
 	}

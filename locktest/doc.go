@@ -67,6 +67,9 @@
 // [Server.Isolate], [Server.Cut] and [Server.Heal] make and end partitions, with an
 // old primary beside a new one, stale reads, and writes that are rolled back.
 //
+// Both have sessions and transactions, as the driver sends them. A write outside of a transaction waits for the one that has
+// written its document. [Server.LimitTransactions] says when the server aborts a transaction.
+//
 // With [Sharded] it is a sharded cluster with two routers, whose clocks may differ. The
 // command shardCollection gives a collection its key, and a router refuses, with code 61,
 // to look for a document by other fields.
@@ -78,7 +81,7 @@
 // # What it knows
 //
 // Commands: find, aggregate, findAndModify, insert, update, delete, count, create,
-// createIndexes, drop and dropDatabase. Query operators: $eq, $ne, $gt, $gte, $lt,
+// createIndexes, drop, dropDatabase, commitTransaction, abortTransaction and killSessions. Query operators: $eq, $ne, $gt, $gte, $lt,
 // $lte, $in, $nin, $and, $or, $nor, $not, $exists, $type, $regex, $size, $all,
 // $elemMatch, $expr. Update operators: $set, $setOnInsert, $unset, $inc, $mul, $min,
 // $max, $rename, $currentDate, $push (with $each, $slice, $sort, $position),
@@ -95,15 +98,15 @@
 //
 // It refuses everything else with an error that names it, code 115 or 59. It never
 // passes over an operator, also where no document matches. In particular it has no
-// transactions, no collations but the simple one, no TTL
+// collations but the simple one, no TTL
 // and partial indexes, no validators, views and capped collections, no change streams,
 // and no positional operator `.$`. Regular expressions are Go's, without look-aheads
 // and back references.
 //
-// A standalone server has no effect of write concerns, read concerns and hints. (It
-// refuses a linearizable read, code 123, as any standalone does.) A replica set has
-// sessions, repeats of writes, write concerns and read concerns; it has no snapshots and no
-// causal consistency. None checks rights, and all answer a find with all documents at
+// A standalone server has no effect of write concerns, read concerns and hints. (As any
+// standalone it refuses a linearizable read, code 123, and a transaction, code 20.) A replica set and a
+// cluster have sessions, repeats of writes, transactions, write concerns and read concerns; there are no
+// snapshots outside of transactions. None checks rights, and all answer a find with all documents at
 // once. They are faster than a server: a document that is deleted and made anew within one
 // millisecond of the server's clock may give out the same fencing token twice.
 //

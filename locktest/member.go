@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,19 @@ type member struct {
 
 	latest    *image
 	committed *image // the newest of which it knows that a majority has it
+
+	began    time.Time // by its clock
+	lifetime time.Duration
+	open     *store.Open
+	sessions map[string]*transaction // the newest that it has begun of each session; a router: has seen
+	busy     map[string]*store.Call  // what waits in a session
+}
+
+func newMember(name string, empty *image) *member {
+	return &member{
+		name: name, latest: empty, committed: empty,
+		began: time.Now(), lifetime: time.Minute, open: &store.Open{}, sessions: map[string]*transaction{}, busy: map[string]*store.Call{},
+	}
 }
 
 // now is the member's clock.
@@ -31,6 +45,7 @@ func (m *member) now() time.Time { return time.Now().Add(m.ahead) }
 func (m *member) learn(term int64, leader string) {
 	if m.term != term || m.leader != leader {
 		m.version++
+		m.open, m.sessions = &store.Open{}, map[string]*transaction{} // they end with the primary
 	}
 	m.term, m.leader, m.leads = term, leader, leader == m.name
 }
@@ -47,11 +62,12 @@ type image struct {
 	first map[string]first // the last write of each session that may be repeated
 }
 
-// first is a write, and its reply, which a repeat gets too.
+// first is a write, or a transaction's commit, and its reply, which a repeat gets too.
 type first struct {
 	number int64
 	at     point
 	reply  bson.RawValue
+	commit bool
 }
 
 // has reports whether a point is in the image's history.
@@ -63,6 +79,13 @@ func (i *image) has(at point) bool {
 		}
 	}
 	return at.index <= i.at.index && at.term == term
+}
+
+// did is the image with a session's last write.
+func (i *image) did(session string, last first) {
+	i.first = maps.Clone(i.first)
+	last.at = i.at
+	i.first[session] = last
 }
 
 // next is an image of the same documents, one point later.
@@ -79,6 +102,10 @@ func (i *image) next(term int64) *image {
 // primary among them. What a majority then has is committed. Writes that the primary
 // doesn't have are rolled back. It needs the mutex.
 func (s *Server) replicate() {
+	if s.topology == sharded {
+		s.stored.committed = s.stored.latest
+		return
+	}
 	var primary *member
 	reached := s.reached()
 	for _, m := range reached {

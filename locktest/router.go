@@ -2,7 +2,6 @@ package locktest
 
 import (
 	"strings"
-	"time"
 
 	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -11,9 +10,9 @@ import (
 
 const shardKeyNotFound = 61
 
-// route executes a command behind a router, whose clock it has. A command for one document whose filter doesn't have the
-// shard key is refused, as by MongoDB through 6.0. It needs the mutex.
-func (s *Server) route(now time.Time, command value.Document) bson.RawValue {
+// route is what a router answers by itself, if it does. A command for one document whose filter doesn't have the shard key is
+// refused, as by MongoDB through 6.0. It needs the mutex.
+func (s *Server) route(command value.Document) bson.RawValue {
 	name, database := command[0].Key, value.Text(command.Get("$db"))
 	namespace := database + "." + value.Text(command[0].Value)
 	switch name {
@@ -30,11 +29,9 @@ func (s *Server) route(now time.Time, command value.Document) bson.RawValue {
 		delete(s.keys, namespace)
 	}
 	if key := s.keys[namespace]; len(key) > 0 {
-		if reply := unrouted(command, key); !value.IsMissing(reply) {
-			return reply
-		}
+		return unrouted(command, key)
 	}
-	return s.stored.latest.store.Run(now, plain(command))
+	return value.Missing
 }
 
 var succeeded = value.Document{{Key: "ok", Value: value.Double(1)}}

@@ -96,10 +96,15 @@ func Start(opts ...Option) *Server {
 	}
 	empty := &image{store: store.New(), terms: []point{{}}, first: map[string]first{}}
 	for _, name := range names[s.topology] {
-		s.members = append(s.members, &member{name: name, latest: empty, committed: empty})
+		s.members = append(s.members, newMember(name, empty))
 	}
-	s.stored = s.members[0]
-	if s.topology == replicaSet {
+	switch s.topology {
+	case standalone:
+		s.stored = s.members[0]
+	case sharded:
+		s.stored = newMember("shard", empty)
+		s.stored.leads = true
+	default:
 		s.elect(nil)
 	}
 	return s
@@ -327,6 +332,11 @@ func (s *Server) Now() time.Time {
 func (s *Server) Advance(d time.Duration, members ...string) {
 	if len(members) == 0 {
 		members = names[s.topology]
+		if s.topology == sharded {
+			s.mu.Lock()
+			s.stored.ahead += d
+			s.mu.Unlock()
+		}
 	}
 	s.each(members, func(m *member) { m.ahead += d })
 }
@@ -347,7 +357,7 @@ func (s *Server) Lose(lease Guarded) error {
 	among := at.latest.store.Collections()
 	s.mu.Unlock()
 	return lose(lease, among, func(command value.Document) bson.RawValue {
-		return s.execute(at, command).reply
+		return s.ready(at, s.execute(at, command)).reply
 	})
 }
 

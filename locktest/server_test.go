@@ -1,7 +1,6 @@
 package locktest_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -98,15 +97,6 @@ func TestUnsupported(t *testing.T) {
 		"a view":    {func() error { return mem.Client().Database("test").CreateView(ctx, "v", "orders", bson.A{}) }, "a collection with viewOn"},
 		"a command": {func() error { _, err := orders.Indexes().List(ctx); return err }, "the command listIndexes"},
 		"a regex":   {func() error { return orders.FindOne(ctx, bson.M{"name": bson.M{"$regex": "a(?=b)"}}).Err() }, "the regular expression"},
-		"a transaction": {func() error {
-			session, err := mem.Client().StartSession()
-			if err != nil {
-				return err
-			}
-			defer session.EndSession(ctx)
-			_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) { return orders.UpdateOne(ctx, one, set) })
-			return err
-		}, `the field "txnNumber"`},
 	} {
 		if err := c.run(); !contains(err, c.says) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,25 +17,32 @@ type collection struct {
 	records   []*record
 	byID      map[string][]*record
 	unique    []index
+	shared    bool // with a copy of the store
 }
 
 // record is one document.
 type record struct{ document bson.RawValue }
 
-// bucket is equal for equal _ids. A few others may have the same.
-func bucket(id bson.RawValue) string {
+// bucket is equal for equal values. A few others may have the same.
+func bucket(v bson.RawValue) string {
 	switch {
-	case id.Type == bson.TypeDecimal128:
-		f, _ := strconv.ParseFloat(id.Decimal128().String(), 64)
+	case v.Type == bson.TypeDecimal128:
+		f, _ := strconv.ParseFloat(v.Decimal128().String(), 64)
 		return "n" + strconv.FormatFloat(f+0, 'g', -1, 64)
-	case value.IsNumber(id):
-		return "n" + strconv.FormatFloat(value.Float(id)+0, 'g', -1, 64)
-	case value.IsDocument(id) || value.IsArray(id) || value.IsNullish(id):
-		return value.TypeName(id)
-	case id.Type == bson.TypeSymbol:
-		return string(rune(bson.TypeString)) + string(id.Value)
+	case value.IsNumber(v):
+		return "n" + strconv.FormatFloat(value.Float(v)+0, 'g', -1, 64)
+	case value.IsDocument(v) || value.IsArray(v):
+		var all strings.Builder
+		for key, field := range value.Fields(v) {
+			all.WriteString(key + "\x00" + bucket(field) + "\x00")
+		}
+		return value.TypeName(v) + all.String()
+	case value.IsNullish(v):
+		return value.TypeName(v)
+	case v.Type == bson.TypeSymbol:
+		return string(rune(bson.TypeString)) + string(v.Value)
 	default:
-		return string(rune(id.Type)) + string(id.Value)
+		return string(rune(v.Type)) + string(v.Value)
 	}
 }
 
@@ -72,7 +80,7 @@ func (c *collection) matching(q query.Query, filter bson.RawValue, limit int) ([
 const largest = 16 << 20
 
 // insert stores a new document, with its _id first.
-func (c *collection) insert(document bson.RawValue) error {
+func (c *command) insert(document bson.RawValue) error {
 	d := value.Open(document)
 	id := d.Get("_id")
 	if value.IsMissing(id) {
@@ -86,45 +94,68 @@ func (c *collection) insert(document bson.RawValue) error {
 			return value.Refuse(value.DollarPrefixed, "_id fields may not contain '$'-prefixed fields: %s is not valid for storage.", name)
 		}
 	}
-	key := bucket(id)
-	for _, r := range c.byID[key] {
-		if value.Equal(id, value.Get(r.document, "_id")) {
-			return c.duplicate("_id_", value.Document{{Key: "_id", Value: id}})
-		}
-	}
-	d = append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...)
-	r := &record{}
-	if err := c.put(r, d.Close()); err != nil {
+	if err := c.ensure(); err != nil {
+		c.Inserts = true
 		return err
 	}
+	if coll := c.collection(); coll.find(id) != nil {
+		return coll.duplicate("_id_", value.Document{{Key: "_id", Value: id}})
+	}
+	d = append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...)
+	return c.put(value.Missing, d.Close())
+}
+
+// put stores a document in the place of another one, or of none.
+func (c *command) put(before, after bson.RawValue) error {
+	if bytes.Equal(before.Value, after.Value) {
+		return nil
+	}
+	if err := c.collection().checkUnique(after); err != nil {
+		return err
+	}
+	if len(after.Value) > largest {
+		return value.Refuse(17419, "Resulting document after update is larger than %d", largest)
+	}
+	return c.change(before, after)
+}
+
+// find is the record with an _id, or nil.
+func (c *collection) find(id bson.RawValue) *record {
+	for _, r := range c.byID[bucket(id)] {
+		if value.Equal(id, value.Get(r.document, "_id")) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (c *collection) add(r *record) {
 	c.records = append(c.records, r)
 	if c.byID == nil {
 		c.byID = map[string][]*record{}
 	}
+	key := bucket(value.Get(r.document, "_id"))
 	c.byID[key] = append(c.byID[key], r)
-	return nil
 }
 
-// put stores a record's document in another form.
-func (c *collection) put(r *record, document bson.RawValue) error {
-	if err := c.checkUnique(document, r); err != nil {
-		return err
+func (c *collection) remove(r *record) {
+	same := func(other *record) bool { return other == r }
+	key := bucket(value.Get(r.document, "_id"))
+	c.byID[key] = slices.DeleteFunc(c.byID[key], same)
+	if len(c.byID[key]) == 0 {
+		delete(c.byID, key)
 	}
-	if len(document.Value) > largest {
-		return value.Refuse(17419, "Resulting document after update is larger than %d", largest)
-	}
-	r.document = document
-	return nil
+	c.records = slices.DeleteFunc(c.records, same)
 }
 
-// remove deletes documents.
-func (c *collection) remove(records ...*record) {
-	for _, r := range records {
-		key := bucket(value.Get(r.document, "_id"))
-		c.byID[key] = slices.DeleteFunc(c.byID[key], func(other *record) bool { return other == r })
-		if len(c.byID[key]) == 0 {
-			delete(c.byID, key)
-		}
+// clone is a copy that can be changed. The documents are shared: they are replaced, and never changed.
+func (c *collection) clone() *collection {
+	next := &collection{
+		namespace: c.namespace, unique: slices.Clone(c.unique),
+		records: make([]*record, 0, len(c.records)+1), byID: make(map[string][]*record, len(c.byID)+1),
 	}
-	c.records = slices.DeleteFunc(c.records, func(r *record) bool { return slices.Contains(records, r) })
+	for _, r := range c.records {
+		next.add(&record{r.document})
+	}
+	return next
 }

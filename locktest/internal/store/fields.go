@@ -6,11 +6,10 @@ import (
 	"github.com/doclock/doclock/locktest/internal/value"
 )
 
-// without are the fields of commands that have no effect here: there is one
-// member, nothing is slow, and no validator. (A read concern that needs members is
-// refused.)
+// without are the fields of commands that have no effect here: they are dealt with before, or there is nothing slow, and no
+// validator. (Without members, a read concern that needs them is refused.)
 var without = []string{
-	"$db", "lsid", "$clusterTime", "$readPreference", "readConcern", "writeConcern", "maxTimeMS", "comment", "hint",
+	"$db", "lsid", "txnNumber", "autocommit", "startTransaction", "$clusterTime", "$readPreference", "readConcern", "writeConcern", "maxTimeMS", "comment", "hint",
 	"bypassDocumentValidation", "apiVersion", "apiStrict", "apiDeprecationErrors", "collation", "let",
 }
 

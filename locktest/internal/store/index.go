@@ -34,16 +34,20 @@ func (c *command) createIndexes() (value.Document, error) {
 		if err := checkKeys(keys, unique); err != nil {
 			return nil, err
 		}
-		coll := c.made()
+		if err := c.ensure(); err != nil {
+			return nil, err
+		}
 		if !unique {
 			continue
 		}
 		if value.Truth(value.Get(spec, "sparse")) {
 			return nil, value.Unsupported("an index that is sparse and unique")
 		}
+		coll := c.store.own(c.namespace())
+		c.Changed = true
 		coll.unique = append(coll.unique, index{value.Text(value.Get(spec, "name")), keys})
 		for _, r := range coll.records {
-			if err := coll.checkUnique(r.document, r); err != nil {
+			if err := coll.checkUnique(r.document); err != nil {
 				coll.unique = coll.unique[:len(coll.unique)-1]
 				return nil, err
 			}
@@ -74,15 +78,15 @@ func (c *collection) duplicate(index string, entry value.Document) error {
 }
 
 // checkUnique refuses a document that has an entry of another one in a unique index.
-func (c *collection) checkUnique(document bson.RawValue, itself *record) error {
+func (c *collection) checkUnique(document bson.RawValue) error {
 	for _, u := range c.unique {
 		mine, ok := stage.Entries(u.keys, document)
 		if !ok {
 			return value.Refuse(171, "cannot index parallel arrays, index: %s", u.keys)
 		}
 		for _, r := range c.records {
-			if r == itself {
-				continue
+			if value.Equal(value.Get(r.document, "_id"), value.Get(document, "_id")) {
+				continue // it is the document itself
 			}
 			if entry := common(u.keys, mine, r.document); entry != nil {
 				return c.duplicate(u.name, entry)

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/doclock/doclock/locktest/internal/expr"
@@ -12,9 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Store is safe for concurrent use: a command sees no part of another one.
+// Store is a database's documents. It is not safe for concurrent use.
 type Store struct {
-	mu          sync.Mutex
 	collections map[string]*collection // by their namespaces
 
 	Strict bool // see [expr.Scope]; to be set before the first command
@@ -23,8 +21,22 @@ type Store struct {
 // New makes an empty store.
 func New() *Store { return &Store{collections: map[string]*collection{}} }
 
+// Call is a command on its way to a store, and what it has done so far.
+type Call struct {
+	Now     time.Time
+	Command value.Document
+	Open    *Open        // the transactions that are open beside it, if any may be
+	In      *Transaction // its own one, if it has one
+
+	Changed bool // it has changed something
+	Waits   bool // for the end of a transaction: it is to be executed again, and goes on from there
+	Inserts bool // what waits is an insert, which goes on when its time is up
+	progress
+}
+
 // command is one command on its way.
 type command struct {
+	*Call
 	store    *Store
 	name     string
 	database string
@@ -37,7 +49,7 @@ var commands = map[string]func(*command) (value.Document, error){
 	"find":            (*command).find,
 	"aggregate":       (*command).aggregate,
 	"findAndModify":   (*command).findAndModify,
-	"insert":          (*command).insert,
+	"insert":          (*command).inserts,
 	"update":          (*command).update,
 	"delete":          (*command).delete,
 	"count":           (*command).count,
@@ -46,7 +58,7 @@ var commands = map[string]func(*command) (value.Document, error){
 	"create":          (*command).create,
 	"createIndexes":   (*command).createIndexes,
 	"drop":            (*command).drop,
-	"dropDatabase":    (*command).dropDatabase,
+	"dropDatabase":    (*command).drop,
 	"saslStart":       noUser,
 	"ping":            done,
 	"endSessions":     done,
@@ -56,27 +68,35 @@ var commands = map[string]func(*command) (value.Document, error){
 
 func done(*command) (value.Document, error) { return nil, nil }
 
-// Run executes a command at the server's time now, and returns the reply.
+// Run executes a command at the server's time now, beside no transaction, and returns the reply.
 func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	return s.Execute(&Call{Now: now, Command: document})
+}
+
+// Execute executes a command, and returns the reply, or none if it waits.
+func (s *Store) Execute(call *Call) bson.RawValue {
 	c := &command{
-		store: s, name: document[0].Key, database: value.Text(document.Get("$db")), Document: document,
-		query: query.Query{Now: value.Time(now), Strict: s.Strict},
+		Call: call, store: s, name: call.Command[0].Key, database: value.Text(call.Command.Get("$db")), Document: call.Command,
+		query: query.Query{Now: value.Time(call.Now), Strict: s.Strict},
 	}
+	call.Waits, call.Inserts = false, false
 	var err error
-	if c.query.Let, err = expr.Let(document.Get("let"), c.query.Now); err != nil {
+	if c.query.Let, err = expr.Let(c.Get("let"), c.query.Now); err != nil {
 		return Refused(err)
 	}
 	reply, err := c.run()
-	if err != nil {
+	switch {
+	case errors.Is(err, errWaits):
+		call.Waits = true
+		return value.Missing
+	case err != nil:
 		return Refused(err)
 	}
 	return append(reply, value.Field{Key: "ok", Value: value.Double(1)}).Close()
 }
 
 func (c *command) run() (value.Document, error) {
-	if value.Text(value.Get(c.Get("readConcern"), "level")) == "linearizable" {
+	if c.Open == nil && value.Text(value.Get(c.Get("readConcern"), "level")) == "linearizable" {
 		return nil, value.Refuse(value.NotAReplicaSet, "node needs to be a replica set member to use read concern")
 	}
 	run, known := commands[c.name]
@@ -90,6 +110,9 @@ func (c *command) run() (value.Document, error) {
 		if err := refuseFields(c.Document[1:], c.name, known, without); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.enter(); err != nil {
+		return nil, err
 	}
 	return run(c)
 }
@@ -117,8 +140,6 @@ type Place struct{ Database, Name string }
 
 // Collections are those that were written to.
 func (s *Store) Collections() (all []Place) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for namespace := range s.collections {
 		database, name, _ := strings.Cut(namespace, ".")
 		all = append(all, Place{database, name})
@@ -138,22 +159,27 @@ func (c *command) collection() *collection {
 	return known
 }
 
-// made is the command's collection, which is made if there is none.
-func (c *command) made() *collection {
-	known := c.collection()
-	c.store.collections[c.namespace()] = known
+// own is the command's collection, which is made if there is none, for a change. One that copies of the store have, too, is
+// copied first.
+func (s *Store) own(namespace string) *collection {
+	known := s.collections[namespace]
+	switch {
+	case known == nil:
+		known = &collection{namespace: namespace}
+	case known.shared:
+		known = known.clone()
+	default:
+		return known
+	}
+	s.collections[namespace] = known
 	return known
 }
 
 func (c *command) drop() (value.Document, error) {
-	delete(c.store.collections, c.namespace())
-	return nil, nil
-}
-
-func (c *command) dropDatabase() (value.Document, error) {
 	for namespace := range c.store.collections {
-		if strings.HasPrefix(namespace, c.database+".") {
+		if namespace == c.namespace() || c.name == "dropDatabase" && strings.HasPrefix(namespace, c.database+".") {
 			delete(c.store.collections, namespace)
+			c.Changed = true
 		}
 	}
 	return nil, nil
@@ -166,8 +192,7 @@ func (c *command) create() (value.Document, error) {
 			return nil, value.Unsupported("a collection with %s", kind)
 		}
 	}
-	c.made()
-	return nil, nil
+	return nil, c.ensure()
 }
 
 func noUser(*command) (value.Document, error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -11,8 +12,38 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// upsert inserts the document that a filter's equalities and an update make.
-func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, error) {
+// upsert inserts the document that a filter's equalities and an update make. One that waits inserts the same afterwards, also
+// if the filter then matches a document, unless the filter asks for nothing but the key.
+func (c *command) upsert(filter bson.RawValue, u update.Update) (made bson.RawValue, err error) {
+	if made = c.made; value.IsMissing(made) {
+		if made, err = madeOf(filter, u); err != nil {
+			return value.Missing, err
+		}
+	}
+	if err = c.insert(made); errors.Is(err, errWaits) && !c.isKey(filter) {
+		c.made = made
+	}
+	return made, err
+}
+
+// isKey reports whether a filter asks for the values of a unique index's fields, and for nothing else.
+func (c *command) isKey(filter bson.RawValue) bool {
+	var paths []string
+	equalities(filter, func(path string, _ bson.RawValue) { paths = append(paths, path) })
+	slices.Sort(paths)
+	asks := func(u index) bool {
+		var names []string
+		for name := range value.Fields(u.keys) {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return slices.Equal(names, paths)
+	}
+	return len(paths) == len(value.Open(filter)) && (slices.Equal(paths, []string{"_id"}) || slices.ContainsFunc(c.collection().unique, asks))
+}
+
+// madeOf is the document that an upsert inserts.
+func madeOf(filter bson.RawValue, u update.Update) (bson.RawValue, error) {
 	made, err := fromEqualities(filter, u.Replaces())
 	if err != nil {
 		return value.Missing, err
@@ -24,7 +55,7 @@ func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, 
 	if d := value.Open(made); value.IsMissing(d.Get("_id")) {
 		made = append(value.Document{{Key: "_id", Value: value.Of(bson.NewObjectID())}}, d...).Close()
 	}
-	return made, c.made().insert(made)
+	return made, nil
 }
 
 // fromEqualities is a document with the values that a filter asks for, or with the

@@ -31,7 +31,7 @@ func (c *command) findAndModify() (value.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, err := c.collection().matching(c.query, filter, 0)
+	records, err := c.targets(filter, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +48,16 @@ func (c *command) findAndModify() (value.Document, error) {
 	switch {
 	case len(records) > 0 && value.Truth(c.Get("remove")):
 		answer = records[0].document
-		c.collection().remove(records[0])
+		if err := c.change(answer, value.Missing); err != nil {
+			return nil, err
+		}
 	case len(records) > 0:
 		answer = records[0].document
 		after, _, err := u.Apply(answer)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.collection().put(records[0], after); err != nil {
+		if err := c.put(answer, after); err != nil {
 			return nil, err
 		}
 		if value.Truth(c.Get("new")) {
@@ -128,123 +130,167 @@ func (c *command) checkStatements(list string) error {
 	return nil
 }
 
-// each executes the statements of a command that has several. An error ends an
-// ordered command; any other goes on.
-func (c *command) each(list string, execute func(i int, statement value.Document) error) (faults []bson.RawValue) {
-	ordered := c.Get("ordered")
-	for i, statement := range value.Elements(c.Get(list)) {
-		err := execute(i, value.Open(statement))
+// progress is how far a command with statements has come that waits.
+type progress struct {
+	next     int             // the statement that is to be executed
+	passed   map[string]bool // the documents that it has passed already
+	changed  int             // how many of them are different now
+	made     bson.RawValue   // the document that it is to insert
+	n        int
+	modified int
+	upserted []bson.RawValue
+	faults   []bson.RawValue
+}
+
+// each executes the statements of a command that has several. An error ends an ordered command, and one in a transaction;
+// any other goes on.
+func (c *command) each(list string, execute func(statement value.Document) error) error {
+	ordered, statements := c.Get("ordered"), value.Elements(c.Get(list))
+	for ; c.next < len(statements); c.next++ {
+		err := execute(value.Open(statements[c.next]))
+		if final(err) {
+			return err
+		}
+		c.passed, c.changed, c.made = nil, 0, value.Missing
 		if err == nil {
 			continue
 		}
 		refusal := value.Refuse(value.BadValue, "%v", err)
 		errors.As(err, &refusal)
-		faults = append(faults, value.Document{
-			{Key: "index", Value: value.Int(int32(i))},
+		c.faults = append(c.faults, value.Document{
+			{Key: "index", Value: value.Int(int32(c.next))},
 			{Key: "code", Value: value.Int(refusal.Code)},
 			{Key: "errmsg", Value: value.String(refusal.Message)},
 		}.Close())
-		if value.IsMissing(ordered) || value.Truth(ordered) {
+		if value.IsMissing(ordered) || value.Truth(ordered) || c.In != nil {
 			break
 		}
 	}
-	return faults
+	return nil
+}
+
+// targets are the documents that a statement changes: none if it waited to insert one.
+func (c *command) targets(filter bson.RawValue, limit int) ([]*record, error) {
+	if !value.IsMissing(c.made) {
+		return nil, nil
+	}
+	return c.collection().matching(c.query, filter, limit)
+}
+
+// pass changes documents one after the other, and not again those that it has changed before it waited.
+func (c *command) pass(records []*record, change func(before bson.RawValue) error) error {
+	for _, r := range records {
+		key := bucket(value.Get(r.document, "_id"))
+		if c.passed[key] {
+			continue
+		}
+		if err := change(r.document); err != nil {
+			return err
+		}
+		if c.passed == nil {
+			c.passed = map[string]bool{}
+		}
+		c.passed[key] = true
+	}
+	return nil
 }
 
 // report is the reply of a command with statements.
-func report(n int, faults []bson.RawValue, more ...value.Field) value.Document {
-	reply := append(value.Document{{Key: "n", Value: value.Int(int32(n))}}, more...)
-	if len(faults) > 0 {
-		reply = append(reply, value.Field{Key: "writeErrors", Value: value.Array(faults)})
+func (c *command) report(more ...value.Field) value.Document {
+	reply := append(value.Document{{Key: "n", Value: value.Int(int32(c.n))}}, more...)
+	if len(c.faults) > 0 {
+		reply = append(reply, value.Field{Key: "writeErrors", Value: value.Array(c.faults)})
 	}
 	return reply
 }
 
-func (c *command) insert() (value.Document, error) {
+func (c *command) inserts() (value.Document, error) {
 	if err := c.checkStatements("documents"); err != nil {
 		return nil, err
 	}
-	n := 0
-	faults := c.each("documents", func(_ int, d value.Document) error {
-		err := c.made().insert(d.Close())
+	err := c.each("documents", func(d value.Document) error {
+		err := c.insert(d.Close())
 		if err == nil {
-			n++
+			c.n++
 		}
 		return err
 	})
-	return report(n, faults), nil
+	return c.report(), err
 }
 
 func (c *command) update() (value.Document, error) {
 	if err := c.checkStatements("updates"); err != nil {
 		return nil, err
 	}
-	n, modified := 0, 0
-	var upserted []bson.RawValue
-	faults := c.each("updates", func(i int, statement value.Document) error {
-		limit := 1
-		if value.Truth(statement.Get("multi")) {
-			limit = 0
-		}
-		if keys := statement.Get("sort"); !value.IsMissing(keys) {
-			return value.Unsupported("the sort of an update")
-		}
-		filter, u := statement.Get("q"), c.updateOf(statement, statement.Get("u"))
-		if err := c.checkUpdate(statement, filter, u); err != nil {
-			return err
-		}
-		if limit == 0 && u.Replaces() {
-			return value.Refuse(value.FailedToParse, "multi update is not supported for replacement-style update")
-		}
-		records, err := c.collection().matching(c.query, filter, limit)
-		if err != nil {
-			return err
-		}
-		if len(records) == 0 && value.Truth(statement.Get("upsert")) {
-			made, err := c.upsert(filter, u)
-			if err == nil {
-				n++
-				upserted = append(upserted, value.Document{{Key: "index", Value: value.Int(int32(i))}, {Key: "_id", Value: value.Get(made, "_id")}}.Close())
-			}
-			return err
-		}
-		changed := 0
-		for _, r := range records { // one that can't be changed leaves the changes before it
-			after, different, err := u.Apply(r.document)
-			if err != nil {
-				return err
-			}
-			if different {
-				changed++
-			}
-			if err := c.collection().put(r, after); err != nil {
-				return err
-			}
-		}
-		n, modified = n+len(records), modified+changed
-		return nil
-	})
-	var more []value.Field
-	if len(upserted) > 0 {
-		more = append(more, value.Field{Key: "upserted", Value: value.Array(upserted)})
+	if err := c.each("updates", c.updateStatement); err != nil {
+		return nil, err
 	}
-	return report(n, faults, append(more, value.Field{Key: "nModified", Value: value.Int(int32(modified))})...), nil
+	var more []value.Field
+	if len(c.upserted) > 0 {
+		more = append(more, value.Field{Key: "upserted", Value: value.Array(c.upserted)})
+	}
+	return c.report(append(more, value.Field{Key: "nModified", Value: value.Int(int32(c.modified))})...), nil
+}
+
+func (c *command) updateStatement(statement value.Document) error {
+	limit := 1
+	if value.Truth(statement.Get("multi")) {
+		limit = 0
+	}
+	if keys := statement.Get("sort"); !value.IsMissing(keys) {
+		return value.Unsupported("the sort of an update")
+	}
+	filter, u := statement.Get("q"), c.updateOf(statement, statement.Get("u"))
+	if err := c.checkUpdate(statement, filter, u); err != nil {
+		return err
+	}
+	if limit == 0 && u.Replaces() {
+		return value.Refuse(value.FailedToParse, "multi update is not supported for replacement-style update")
+	}
+	records, err := c.targets(filter, limit)
+	if err != nil {
+		return err
+	}
+	if len(records)+len(c.passed) == 0 && value.Truth(statement.Get("upsert")) {
+		made, err := c.upsert(filter, u)
+		if err == nil {
+			c.n++
+			c.upserted = append(c.upserted, value.Document{{Key: "index", Value: value.Int(int32(c.next))}, {Key: "_id", Value: value.Get(made, "_id")}}.Close())
+		}
+		return err
+	}
+	err = c.pass(records, func(before bson.RawValue) error { // one that can't be changed leaves the changes before it
+		after, different, err := u.Apply(before)
+		if err == nil {
+			err = c.put(before, after)
+		}
+		if err == nil && different {
+			c.changed++
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.n, c.modified = c.n+len(c.passed), c.modified+c.changed
+	return nil
 }
 
 func (c *command) delete() (value.Document, error) {
 	if err := c.checkStatements("deletes"); err != nil {
 		return nil, err
 	}
-	n := 0
-	faults := c.each("deletes", func(_ int, statement value.Document) error {
+	err := c.each("deletes", func(statement value.Document) error {
 		limit, _ := value.Whole(statement.Get("limit"))
-		records, err := c.collection().matching(c.query, statement.Get("q"), int(limit))
+		records, err := c.targets(statement.Get("q"), int(limit))
 		if err != nil {
 			return err
 		}
-		c.collection().remove(records...)
-		n += len(records)
+		if err := c.pass(records, func(before bson.RawValue) error { return c.change(before, value.Missing) }); err != nil {
+			return err
+		}
+		c.n += len(c.passed)
 		return nil
 	})
-	return report(n, faults), nil
+	return c.report(), err
 }

@@ -22,7 +22,9 @@ var codeNames = map[int32]string{
 	BadValue: "BadValue", FailedToParse: "FailedToParse", TypeMismatch: "TypeMismatch", 15: "Overflow", NoUser: "AuthenticationFailed", InvalidLength: "InvalidLength", NotViable: "PathNotViable",
 	Conflicting: "ConflictingUpdateOperators", DollarPrefixed: "DollarPrefixedFieldName", 53: "InvalidIdField", 54: "NotSingleValueField",
 	56: "EmptyFieldName", CommandNotFound: "CommandNotFound", ImmutableField: "ImmutableField", CannotCreateIndex: "CannotCreateIndex", 72: "InvalidOptions", 73: "InvalidNamespace",
-	NotSupported: "CommandNotSupported", NotAReplicaSet: "NotAReplicaSet", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
+	NotSupported: "CommandNotSupported", WriteConflict: "WriteConflict", 20: "IllegalOperation", 50: "MaxTimeMSExpired",
+	117: "ConflictingOperationInProgress", 225: "TransactionTooOld", 246: "SnapshotUnavailable", 251: "NoSuchTransaction", 256: "TransactionCommitted", 263: "OperationNotSupportedInTransaction",
+	11602: "InterruptedDueToReplStateChange", NotAReplicaSet: "NotAReplicaSet", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("(%d) %s", r.Code, r.Message) }
@@ -41,6 +43,7 @@ const (
 	ImmutableField    = 66
 	CannotCreateIndex = 67
 	NotSupported      = 115
+	WriteConflict     = 112
 	NotAReplicaSet    = 123
 	DuplicateKey      = 11000
 	Required          = 40414
