@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/stage"
@@ -133,7 +134,7 @@ func (c *command) checkStatements(list string) error {
 // progress is how far a command with statements has come that waits.
 type progress struct {
 	next     int             // the statement that is to be executed
-	passed   map[string]bool // the documents that it has passed already
+	passed   []bson.RawValue // the _ids of the documents that it has passed already
 	changed  int             // how many of them are different now
 	made     bson.RawValue   // the document that it is to insert
 	n        int
@@ -179,18 +180,16 @@ func (c *command) targets(filter bson.RawValue, limit int) ([]*record, error) {
 
 // pass changes documents one after the other, and not again those that it has changed before it waited.
 func (c *command) pass(records []*record, change func(before bson.RawValue) error) error {
+	before := c.passed
 	for _, r := range records {
-		key := bucket(value.Get(r.document, "_id"))
-		if c.passed[key] {
+		id := value.Get(r.document, "_id")
+		if slices.ContainsFunc(before, func(other bson.RawValue) bool { return value.Equal(id, other) }) {
 			continue
 		}
 		if err := change(r.document); err != nil {
 			return err
 		}
-		if c.passed == nil {
-			c.passed = map[string]bool{}
-		}
-		c.passed[key] = true
+		c.passed = append(c.passed, id)
 	}
 	return nil
 }
