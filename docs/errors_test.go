@@ -53,7 +53,6 @@ func payIn(ctx context.Context, locks *writelock.Locker, payment string, amount 
 	}, doclock.Into(&account))
 }
 
-// inTransaction is compiled, and not run: neither FerretDB nor locktest has transactions.
 func inTransaction(ctx context.Context, lease doclock.Lease, accounts *mongo.Collection, change bson.M) error {
 	session, err := accounts.Database().Client().StartSession()
 	if err != nil {
@@ -69,8 +68,6 @@ func inTransaction(ctx context.Context, lease doclock.Lease, accounts *mongo.Col
 	})
 	return err
 }
-
-var _ = inTransaction
 
 // Each answer has a status of its own, and a conflict has a name.
 func TestErrorsOfAnAcquire(t *testing.T) {
@@ -112,6 +109,43 @@ func TestErrorsPayAgain(t *testing.T) {
 		must(t, accounts.FindOne(t.Context(), doclock.ID("ann")).Decode(&account))
 		if account.Balance != 15 {
 			t.Error("the balance is", account.Balance)
+		}
+	})
+}
+
+// A transaction under the guard writes while the lock is held, and nothing afterwards. A renewal waits for its end.
+func TestErrorsInATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := locktest.New(t, locktest.ReplicaSet())
+		accounts := mem.Collection("accounts", bson.M{"_id": "ann", "balance": 10})
+		locks, err := writelock.New(accounts)
+		must(t, err)
+		lease, err := locks.Acquire(t.Context(), doclock.ID("ann"))
+		must(t, err)
+		change := bson.M{"$inc": bson.M{"balance": 5}}
+		must(t, inTransaction(t.Context(), lease, accounts, change))
+
+		session, err := mem.Client().StartSession()
+		must(t, err)
+		must(t, session.StartTransaction())
+		_, err = accounts.UpdateOne(mongo.NewSessionContext(t.Context(), session), lease.Guard(), change)
+		must(t, err)
+		time.Sleep(time.Second) // a renewal in the same millisecond would change nothing
+		time.AfterFunc(100*time.Millisecond, func() { must(t, session.CommitTransaction(t.Context())) })
+		began := time.Now()
+		must(t, lease.Renew(t.Context()))
+		if waited := time.Since(began); waited != 100*time.Millisecond {
+			t.Errorf("a renewal waited for %v", waited)
+		}
+
+		must(t, mem.Lose(lease))
+		if err := inTransaction(t.Context(), lease, accounts, change); err == nil || !strings.Contains(err.Error(), "the lock is lost") {
+			t.Error(err)
+		}
+		var account struct{ Balance int }
+		must(t, accounts.FindOne(t.Context(), bson.M{"_id": "ann"}).Decode(&account))
+		if account.Balance != 20 {
+			t.Errorf("the balance is %d", account.Balance)
 		}
 	})
 }
