@@ -52,8 +52,8 @@ func sessionOf(command value.Document) (id string, number int64) {
 }
 
 // LimitTransactions has the server abort transactions that are open for longer, a minute by default. As MongoDB does, it looks
-// each half of this time, and each second at most: so a transaction may be open for half as long again. On a replica set and
-// a cluster it is for transactions that begin later.
+// each half of this time (each second, or minute, if that is more, or less): so a transaction may be open for half as long
+// again. It is for transactions that begin later.
 func (s *Server) LimitTransactions(lifetime time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
