@@ -8,8 +8,7 @@ import "testing"
 // exhaustive_test.go test all rules much further. traces_test.go has the rules
 // that need many steps, or several documents.
 //
-// Rule 21 (sharing an entry in one process) is not in the model: it concerns no
-// command.
+// Rule 21 (sharing a lease in one process) concerns no command: package shares has it.
 
 // notice expects that the search finds a violation of the property without the
 // rule: the consequence, and not its first sign. With the rule it finds none of any. Without the linearizable reads of

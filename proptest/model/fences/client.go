@@ -328,7 +328,7 @@ func (w *world) answerCall(i int, c int8, m message, a answer) {
 		case !a.ok:
 			own.stage = closing
 			if w.major.lock[i].grant == m.grant {
-				w.fail("lost", "client %d is told that its lease is lost, and the entry is there", i)
+				w.broken.Fail("lost", "client %d is told that its lease is lost, and the entry is there", i)
 			}
 		case own.again:
 			w.prepare(i, c)

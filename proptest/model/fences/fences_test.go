@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
 )
 
 // How far the tests search is DOCLOCK_MODEL, as in package model.
@@ -34,6 +36,10 @@ var (
 	joining  = with(readers, func(c *config) { c.programs = []program{fenced, locks, locks} })
 )
 
+func search(c config, most int) interleave.Report {
+	return interleave.Search(newWorld(&c), func(w world) []interleave.Step[world] { return w.steps() }, most)
+}
+
 func with(c config, change func(c *config)) config {
 	change(&c)
 	return c
@@ -55,11 +61,11 @@ func TestWorlds(t *testing.T) {
 	start, states, whole, depth := time.Now(), 0, 0, 999
 	for name, c := range worlds {
 		r := search(c, pick(5_000, 200_000, 4_000_000))
-		states, depth = states+r.states, min(depth, r.depth)
-		if r.complete {
+		states, depth = states+r.States, min(depth, r.Depth)
+		if r.Complete {
 			whole++
 		}
-		if r.broken.property != "" {
+		if r.Broken.Property != "" {
 			t.Errorf("%s: %v", name, r)
 		}
 	}
@@ -105,7 +111,7 @@ func TestClauses(t *testing.T) {
 			t.Parallel()
 			c.world.without = c.without
 			r := search(c.world, 400_000)
-			if r.broken.property != c.property {
+			if r.Broken.Property != c.property {
 				t.Errorf("not %s: %v", c.property, r)
 			}
 			t.Logf("%v", r)

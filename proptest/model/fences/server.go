@@ -116,7 +116,7 @@ func (w *world) mayRun(s *server, m message) bool {
 	for i, t := range s.txns {
 		if t.open && t.wrote && t.fence == m.fence {
 			if by := i / maxCalls; by != int(m.client) && !w.cfg.excludes(int(m.client), by) {
-				w.fail("waits", "%v waits for a transaction of client %d", m, by)
+				w.broken.Fail("waits", "%v waits for a transaction of client %d", m, by)
 			}
 			return false
 		}
@@ -254,7 +254,7 @@ func (w *world) writeFence(s *server, t *txn, m message) answer {
 	for i, o := range s.txns {
 		if o.open && o.wrote && o.fence == t.fence && &s.txns[i] != t {
 			if by := i / maxCalls; by != int(m.client) && !w.cfg.excludes(int(m.client), by) {
-				w.fail("waits", "%v conflicts with a transaction of client %d", m, by)
+				w.broken.Fail("waits", "%v conflicts with a transaction of client %d", m, by)
 			}
 			t.open = false
 			return answer{conflict: true}

@@ -3,6 +3,8 @@ package fences
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
 )
 
 // config is a world's size. Client 0 has transactions.
@@ -49,7 +51,7 @@ type world struct {
 	elections int8
 	days      int8
 	quits     int8
-	broken    violation
+	broken    interleave.Violation
 }
 
 type pended struct {
@@ -62,15 +64,6 @@ type pended struct {
 type flying struct {
 	message message
 	awaited bool
-}
-
-// violation is a property that did not hold.
-type violation struct{ property, detail string }
-
-func (w *world) fail(property, format string, args ...any) {
-	if w.broken.property == "" {
-		w.broken = violation{property, fmt.Sprintf(format, args...)}
-	}
 }
 
 func newWorld(cfg *config) world {
@@ -87,19 +80,13 @@ func (w *world) callsOf(client int) int8 {
 
 func (w *world) hasExpired(client int) bool { return w.expired&(1<<client) != 0 }
 
-// step is a next state, and what led to it.
-type step struct {
-	world world
-	what  func() string
-}
-
 // steps are all next states.
-func (w *world) steps() (out []step) {
+func (w *world) steps() (out []interleave.Step[world]) {
 	add := func(what func() string, change func(n *world)) {
 		n := *w
 		change(&n)
 		n.check()
-		out = append(out, step{n, what})
+		out = append(out, interleave.Step[world]{World: n, What: what, Broken: n.broken})
 	}
 	say := func(format string, args ...any) func() string {
 		return func() string { return fmt.Sprintf(format, args...) }
@@ -329,7 +316,7 @@ func (w *world) day() {
 // check checks the properties between two steps.
 func (w *world) check() {
 	if w.major.late {
-		w.fail("late", "a transaction was committed after the grant of a lease that its own excludes")
+		w.broken.Fail("late", "a transaction was committed after the grant of a lease that its own excludes")
 	}
 	for i := range w.cfg.programs {
 		for c := range w.callsOf(i) {
@@ -337,11 +324,11 @@ func (w *world) check() {
 			runs := bits.OnesCount16(w.major.runs >> (at * maxRuns) & (1<<maxRuns - 1))
 			switch {
 			case runs > 1:
-				w.fail("told", "two runs of client %d, call %d were committed", i, c)
+				w.broken.Fail("told", "two runs of client %d, call %d were committed", i, c)
 			case runs > 0 && w.denied&(1<<at) != 0:
-				w.fail("told", "client %d, call %d was told that nothing was applied, and a run was committed", i, c)
+				w.broken.Fail("told", "client %d, call %d was told that nothing was applied, and a run was committed", i, c)
 			case runs == 0 && w.promised&(1<<at) != 0:
-				w.fail("told", "client %d, call %d was told that it was applied, and no run is there", i, c)
+				w.broken.Fail("told", "client %d, call %d was told that it was applied, and no run is there", i, c)
 			}
 			if w.cfg.elections == 0 && w.clients[i].calls[c].stage == ended && !w.clients[i].calls[c].undecided {
 				w.checkOpen(i, c)
@@ -354,11 +341,11 @@ func (w *world) check() {
 func (w *world) checkOpen(i int, c int8) {
 	t := w.lead.txns[i*maxCalls+int(c)]
 	if t.open {
-		w.fail("open", "client %d, call %d has ended, and its transaction is open", i, c)
+		w.broken.Fail("open", "client %d, call %d has ended, and its transaction is open", i, c)
 	}
 	for _, f := range w.flight[:w.flights] {
 		if m := f.message; int(m.client) == i && m.call == c && m.op == opFind && m.number > t.number {
-			w.fail("open", "client %d, call %d has ended, and its first message may still begin a transaction", i, c)
+			w.broken.Fail("open", "client %d, call %d has ended, and its first message may still begin a transaction", i, c)
 		}
 	}
 }
