@@ -11,8 +11,6 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -219,34 +217,6 @@ func TestDeleteEndsTheLease(t *testing.T) {
 	}
 	if n := r.sent.Count(); n != 1 {
 		t.Errorf("%d commands: %v", n, r.sent.Take())
-	}
-}
-
-// A waiter for the document learns that it is gone.
-func TestDeleteTellsWaiters(t *testing.T) {
-	r := newRig(t, realTime)
-	locks, err := multilock.New(r.doc, relations.Exclusive(), doclock.TTL(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = locks.Close(context.Background()) })
-	tag := relations.Exclusive().Tags()[0]
-	lease, err := locks.TryAcquire(t.Context(), bson.M{"_id": 1}, tag)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sent.Take()
-	waited := make(chan error, 1)
-	go func() {
-		_, err := locks.Acquire(t.Context(), bson.M{"_id": 1}, tag)
-		waited <- err
-	}()
-	fixture.Eventually(t, "the waiter has asked", func() bool { return r.sent.Count() > 0 })
-	if err := lease.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-waited; !errors.Is(err, doclock.ErrNotFound) {
-		t.Errorf("the waiter got %v", err)
 	}
 }
 

@@ -104,14 +104,6 @@ func (p *place) leaves(rules relations.Rules, opts ...doclock.AcquireOption) {
 	p.wantEntries()
 }
 
-// Rule 15: the waiter has left before the answer comes.
-func TestRule15ASuccessorThatHasLeftLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	for name, rules := range map[string]relations.Rules{"exclusive": relations.Exclusive(), "fair": relations.Fair()} {
-		virtually(t, name, func(p *place) { p.leaves(rules) })
-	}
-}
-
 // If only the server knows which document the filter finds, a waiter gets no
 // place in the document before its turn in the wait queue. An earlier place would
 // block the waiters ahead of it.

@@ -250,23 +250,6 @@ func TestOptionsOfResume(t *testing.T) {
 	})
 }
 
-// A waiter of the process that detached is granted the lock once another process
-// has released it.
-func TestWaitersPollAfterADetach(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	here := p.locker(p.coll, relations.Exclusive(), doclock.TTL(doclock.MaxTTL))
-	there := p.locker(p.coll, relations.Exclusive())
-	holder := p.try(here, "write")
-	next := acquire(t, p.bounded(), here, "write")
-	p.queued(here, 1)
-	last := acquire(t, p.bounded(), here, "write")
-	p.queued(here, 2)
-	p.release(holder)
-	p.release(p.resume(there, p.detach(p.granted(next)))) // next has it by a handoff
-	p.release(p.granted(last))
-}
-
 // After a detach the waiters of the process go on polling: the entry is still there.
 func TestADetachWakesNobody(t *testing.T) {
 	virtual(t, func(p *place) {

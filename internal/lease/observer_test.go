@@ -240,15 +240,3 @@ func TestTheObserversContext(t *testing.T) {
 		}
 	})
 }
-
-// Without functions there is no Observer, and its methods cost nothing.
-func TestAnObserverOfNobody(t *testing.T) {
-	o := NewObserver("", nil)
-	if o != nil {
-		t.Fatal("there is an Observer")
-	}
-	ctx := t.Context()
-	if n := testing.AllocsPerRun(100, func() { o.Emit(ctx, doclock.Event{}) }); n > 0 {
-		t.Errorf("it allocates %v times", n)
-	}
-}

@@ -112,24 +112,6 @@ func TestNewsOnTheWay(t *testing.T) {
 	}
 }
 
-// An entry of a waiter that has given up is removed: those whom it kept back are
-// woken when that is done.
-func TestARemovedEntryWakesTheNext(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_000_000)
-	h := newHand()
-	q := handQueues(h, relations.WritePreferring())
-	writer := heldBy("write", 0, now.Add(time.Hour))
-	reader := q.Enter(keyOfOne, request("read", h), Known{Image: image(7, now, heldBy("read", 6, now.Add(time.Hour)), writer), Sent: h.now()})
-	if may, _ := may(q, reader); may {
-		t.Fatal("the writer doesn't keep it back")
-	}
-	q.Removed(keyOfOne, writer.ID)
-	if may, _ := may(q, reader); !may {
-		t.Error("nobody has woken it")
-	}
-}
-
 // Waiters with places in the document are served in the order of those, before
 // waiters without a place.
 func TestPlacesComeFirst(t *testing.T) {
