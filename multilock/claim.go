@@ -523,13 +523,3 @@ func (i *idle) released() {
 		q.soon()
 	}
 }
-
-// sleeping is how many claims wait.
-func (i *idle) sleeping() (n int) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, q := range i.queues {
-		n += len(q.claims)
-	}
-	return n
-}

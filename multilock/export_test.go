@@ -54,7 +54,14 @@ func (l *Locker) Leftovers() int {
 }
 
 // Claimants is how many claims sleep.
-func (l *Locker) Claimants() int { return l.idle.sleeping() }
+func (l *Locker) Claimants() (n int) {
+	l.idle.mu.Lock()
+	defer l.idle.mu.Unlock()
+	for _, q := range l.idle.queues {
+		n += len(q.claims)
+	}
+	return n
+}
 
 // Life is for how long the clean-up looks for an entry of an acquire with these
 // options.

@@ -255,6 +255,11 @@ func TestRule21WhoSharesNothing(t *testing.T) {
 			p.got(l.Acquire(p.bounded(), byName, "read")),
 			p.got(p.enqueue(l, "read").Confirm(p.bounded())),
 		}
+		for _, lease := range []doclock.Lease{p.acquire(l, "read", doclock.HoldAtLeast(0)), p.try(l, "read")} { // no terms, or none that count
+			if lease.ID() != shared.ID() {
+				p.Error("it has an entry of its own")
+			}
+		}
 		several, err := multilock.AcquireAll(p.bounded(), l.Want(flowers, "read"))
 		must(p, err)
 		p.wantEntries(append(all, several...)...)

@@ -79,32 +79,6 @@ func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 	}
 }
 
-// Under a shared tag, an acquire with terms of its own makes an entry of its own.
-func TestTermsUnderASharedTag(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.sharing(p.coll)
-		shared := p.try(l, "read")
-		also := p.acquire(l, "read", doclock.HoldAtLeast(0)) // the same as no option
-		longer := p.try(l, "read", doclock.TTL(time.Hour))
-		owned := p.acquire(l, "read", doclock.Owner("a job"))
-		if also.ID() != shared.ID() {
-			p.Error("an acquire without terms has an entry of its own")
-		}
-		p.wantEntries(shared, longer, owned)
-		last := p.try(l, "read")
-		if last.ID() != shared.ID() {
-			p.Error("an acquire without terms joined an entry that has some")
-		}
-		if left := last.Remaining(); left > calm {
-			p.Errorf("%v left", left)
-		}
-		for _, lease := range []doclock.Lease{longer, owned, shared, also, last} {
-			p.release(lease)
-		}
-		p.wantEntries()
-	})
-}
-
 // wantLimit fails unless err is the end of a HoldAtMost.
 func (p *place) wantLimit(what string, err error) {
 	p.Helper()
