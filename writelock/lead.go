@@ -18,36 +18,26 @@ import (
 const campaignPause = 200 * time.Millisecond
 
 // Lead campaigns for the document's lock until ctx ends, and calls fn while it holds
-// it: this process is the leader then. It renews the lease, and releases it whatever
-// happens: return, panic, or Goexit.
+// it: this process is the leader then. It renews and releases the lease as [Locker.Do]
+// does. If fn returns while it leads, Lead returns what Do returns, nil included: call Lead
+// again to campaign again.
 //
-// If fn returns while it leads, Lead returns what [Locker.Do] returns, nil included:
-// call Lead again to campaign again. (If only the release has failed, that is the
-// driver's error, or a [doclock.ErrOutcomeUnknown] if the lease's time was up by
-// then.)
-//
-// fn's context ends with the lease (cause [doclock.ErrLost]). fn must return then.
-// Lead drops its error and campaigns again, also if the release finds that the lease
-// was lost before. So fn itself must undo, or report, what it did in a term that has
-// ended so. It learns the end by its context, or by the next term.
+// fn's context ends with the lease (cause [doclock.ErrLost]). fn must return then. Lead
+// drops its error and campaigns again, also if the release finds that the lease was lost
+// before. So fn itself must undo, or report, what it did in a term that has ended so.
 //
 // Lead's error speaks of the last term: it is a [doclock.ErrNotAcquired] if there was
-// none, and fn never ran, and a [doclock.ErrLost] if that one was lost, and none came
-// after it. If ctx ends while fn runs, Lead returns what Do returns, and else ctx's
-// error beside that. Errors that may pass, such as that no server can
-// be reached or that none is primary, don't end Lead. It returns the other errors of
-// [Locker.Acquire]: bad arguments, a closed Locker, a document that does not exist
-// (see [doclock.Upsert]), a refusal of the server, also of the credentials.
-// [Locker.Close] ends fn's context at once, cause [doclock.ErrClosed], and waits for fn.
-// [doclock.MaxWait] is refused: ctx bounds the campaign.
+// none, and a [doclock.ErrLost] if that one was lost, and none came after it. If ctx ends
+// while fn runs, Lead returns what Do returns, and else ctx's error beside that. Errors
+// that may pass, such as that no server can be reached, don't end Lead. Those that another
+// try would meet do: bad arguments, a closed Locker, a document that does not exist (see
+// [doclock.Upsert]), a refusal of the server. [Locker.Close] ends fn's context at once,
+// cause [doclock.ErrClosed]. [doclock.MaxWait] is refused: ctx bounds the campaign.
 //
-// No two leaders have leases that are valid at the same time, in whatever processes.
-// After its process was stopped, fn may run on for a moment until its context ends.
-// Do what must not happen twice by guarded writes ([doclock.Lease.Update]), or at a
-// place that checks the fencing token.
-//
-// The lock shows who leads: [doclock.Owner] is in its entry, and in the
-// [doclock.ConflictError] of a [Locker.TryAcquire].
+// No two leaders have leases that are valid at the same time, in whatever processes. But
+// fn may run on for a moment after its process was stopped: do what must not happen twice
+// by guarded writes ([doclock.Lease.Update]), or at a place that checks the fencing token.
+// [doclock.Owner] is in the lock's entry, and shows who leads.
 func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	if fn == nil {
 		return l.Do(ctx, filter, nil) // which says so

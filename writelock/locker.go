@@ -29,31 +29,19 @@ func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 	return &Locker{locks}, nil
 }
 
-// TryAcquire acquires the lock, or fails, in one command. If somebody holds it, the
-// error is a [*doclock.ConflictError] that names the holder, and nothing in the
-// document is changed.
-//
-// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
-// nothing. Package multilock lists the causes. TryAcquire takes an
-// [doclock.AttemptTimeout] at most, whatever the server does. A document that ctx itself
-// holds, as inside the function of a [Locker.Do], is refused at once: the acquire would
-// wait for ever.
+// TryAcquire acquires the lock, or fails, in one command and an [doclock.AttemptTimeout] at
+// most. If somebody holds it, the error is a [*doclock.ConflictError] that names the holder,
+// and nothing in the document is changed. Every error is a [doclock.ErrNotAcquired], beside
+// its cause: package multilock lists the causes.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.TryAcquire(ctx, filter, Tag, opts...)
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
-// [doclock.MaxWait] is over. Both bound the wait, and not the lease. Nothing renews
-// the lease: see [doclock.Lease.KeepAlive] and [Locker.Do].
-//
-// A waiter leaves no entry in the document: it asks again, at the latest when the
-// lock becomes free by itself. A release by the same Locker hands the lock over to its
-// next waiter. Between processes there is no order, and a waiter may lose to others
-// without end; [relations.Semaphore] of 1 is the same lock with a queue.
-//
-// If ctx ends first, the error names the holder, and nothing stays in the document.
-// [Locker.Close] ends the wait with [doclock.ErrClosed]. The other errors are those of
-// TryAcquire.
+// [doclock.MaxWait] is over. Both bound the wait, and not the lease, which nothing renews:
+// see [doclock.Lease.KeepAlive] and [Locker.Do]. A release by the same Locker hands the
+// lock over to its next waiter. Between processes there is no order: [relations.Semaphore]
+// of 1 is the same lock with a queue. [multilock.Locker.Acquire] says more.
 func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.Acquire(ctx, filter, Tag, opts...)
 }
@@ -65,51 +53,36 @@ func (l *Locker) Want(filter any, opts ...doclock.AcquireOption) multilock.Want 
 	return l.locks.Want(filter, Tag, opts...)
 }
 
-// Do acquires the lock as [Locker.Acquire] does, and holds it while fn runs. It renews
-// the lease while fn's context lasts, and releases it whatever happens: return, panic,
-// or Goexit. fn's context ends with cause [doclock.ErrLost] at the moment when the lease
-// is lost. fn may end the lease itself, as by [doclock.Lease.UpdateAndRelease]; its
-// context goes on.
-//
-// Do's error is fn's error, joined with the release's. It is at most one of three, and
-// that one speaks of this call's lock:
+// Do acquires the lock as [Locker.Acquire] does, holds and renews it while fn runs, and
+// releases it whatever happens: return, panic, or Goexit. fn's context ends with cause
+// [doclock.ErrLost] at the moment when the lease is lost. Do's error is fn's error, joined
+// with the release's. It is at most one of three, and that one speaks of this call's lock:
 //   - [doclock.ErrNotAcquired]: fn was never called;
 //   - [doclock.ErrLost]: others may have been let in while fn was working;
 //   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
 //
-// After the last two, undo what fn wrote to other places. Without the three nobody was
-// let in. ctx bounds the wait and fn. [multilock.Locker.Do] says more.
+// After the last two, undo what fn wrote to other places. [multilock.Locker.Do] says more.
 func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	return l.locks.Do(ctx, filter, Tag, fn, opts...)
 }
 
 // Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the users
-// of the token, in one command. Any process can do so whose Locker has the same
-// collection and field. It doesn't wait: the lock was held all the time. The filter
-// must demand an equal _id at its top level, and may demand more.
-//
-// A resume takes the entry from the lease that had it, which learns it from its next
-// command. So the leases of one token exclude all others, and not each other. Every
-// error is a [doclock.ErrNotAcquired], beside its cause: [doclock.ErrLost] if the entry
-// is gone, [doclock.ErrNotFound] if no document matches, which says nothing of the lock,
-// [doclock.ErrInvalidArgument] if the token is none, and those of TryAcquire. If ctx
-// ends first, the token stays good. [multilock.Locker.Resume] lists the options.
+// of the token, in one command. It doesn't wait: the lock was held all the time. The filter
+// must demand an equal _id at its top level. The leases of one token exclude all others, and
+// not each other. [multilock.Locker.Resume] has the errors and the options.
 func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	return l.locks.Resume(ctx, filter, token, opts...)
 }
 
 // Touch extends the entry of a token to a TTL from now, in one command, and makes no
-// lease: a heartbeat. The TTL is the Locker's, or that of [doclock.TTL]. Filter, token
-// and errors are those of Resume, without ErrNotAcquired. A command without an answer
-// is repeated until ctx ends, or the entry would have expired, for 30 s at most; then
-// the entry may have been extended.
+// lease: a heartbeat. The TTL is the Locker's, or that of [doclock.TTL]. Filter and token
+// are those of Resume. [multilock.Locker.Touch] has the errors.
 func (l *Locker) Touch(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) error {
 	return l.locks.Touch(ctx, filter, token, opts...)
 }
 
 // Close shuts the Locker down. It refuses new acquires, wakes waiters with
-// [doclock.ErrClosed], and ends the context of a Lead's function. Then it waits for the
-// functions of Do and Lead, and for what runs in the background. When ctx ends, it ends
-// the contexts of all functions, cause ErrClosed, and waits for an AttemptTimeout more.
-// Its error names what is left; [multilock.Locker.Close] has the rest.
+// [doclock.ErrClosed], ends the context of a Lead's function, and waits for the functions of
+// Do and Lead until ctx ends. Its error names what is left. [multilock.Locker.Close] has the
+// rest.
 func (l *Locker) Close(ctx context.Context) error { return l.locks.Close(ctx) }
