@@ -511,7 +511,7 @@ func TestAFailedCallReturnsANilLease(t *testing.T) {
 		"Confirm":                         func() (doclock.Lease, error) { return ticket.Confirm(ctx) },
 		"Wait":                            func() (doclock.Lease, error) { return ticket.Wait(ended) },
 		"Resume":                          func() (doclock.Lease, error) { return l.Resume(ctx, flowers, "!") },
-		"Convert":                         func() (doclock.Lease, error) { return holder.Convert(ctx, "write") },
+		"Convert":                         func() (doclock.Lease, error) { return holder.Convert(ended, "write") },
 		"Convert to an unknown tag":       func() (doclock.Lease, error) { return holder.Convert(ctx, "!") },
 		"TryAcquire of package writelock": func() (doclock.Lease, error) { return simple.TryAcquire(ctx, flowers) },
 		"Acquire of package writelock":    func() (doclock.Lease, error) { return simple.Acquire(ctx, flowers, doclock.MaxWait(0)) },
