@@ -26,11 +26,12 @@ type Ticket struct {
 	arrival               // of whoever has the turn
 	turn    chan struct{} // one command at a time; what it found is written before it ends
 	waits   chan struct{} // one Wait at a time is in the wait queue
+	hands   chan struct{} // one caller at a time decodes the document, or has the lease of who did
 
 	mu      sync.Mutex
 	got     granted       // the last answer's image; with the lease once granted
 	came    time.Duration // when that answer came
-	handed  chan struct{} // made by the caller who decodes the document, and closed when he has the lease
+	handed  bool          // to a caller, who decodes the document first
 	over    error         // why there will be none
 	retryAt time.Time
 }
@@ -40,7 +41,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 	if err := c.nested(); err != nil {
 		return nil, err
 	}
-	t := &Ticket{arrival: c.arrival(), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
+	t := &Ticket{arrival: c.arrival(), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1), hands: make(chan struct{}, 1)}
 	err, gone := attempt.Run(ctx, &c.locker.ops, func() error {
 		got, err := t.ask(ctx, false)
 		if got.lease == nil && t.place == nil || isNested(err) || ctx.Err() != nil {
@@ -245,26 +246,20 @@ func (t *Ticket) wait(ctx context.Context) error {
 // document, under no mutex and without the turn: his own code may ask the ticket, wait,
 // or panic. The others wait for him. After a panic the ticket is over.
 func (t *Ticket) handOver(ctx context.Context) (held *lease.Lease, err error) {
-	t.mu.Lock()
-	got, over, handed := t.got, t.over, t.handed
-	if got.lease != nil && handed == nil {
-		t.handed = make(chan struct{})
-	}
-	t.mu.Unlock()
-	switch {
-	case got.lease == nil:
-		return nil, over
-	case handed == nil:
-		return t.decode(got)
-	}
 	select {
-	case <-handed:
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.got.lease, t.over
+	case t.hands <- struct{}{}:
+		defer func() { <-t.hands }()
 	case <-ctx.Done():
 		return nil, attempt.Ended(ctx)
 	}
+	t.mu.Lock()
+	got, over, handed := t.got, t.over, t.handed
+	t.handed = got.lease != nil
+	t.mu.Unlock()
+	if got.lease == nil || handed {
+		return got.lease, over
+	}
+	return t.decode(got)
 }
 
 func (t *Ticket) decode(got granted) (held *lease.Lease, err error) {
@@ -276,7 +271,6 @@ func (t *Ticket) decode(got granted) (held *lease.Lease, err error) {
 		t.got.lease, t.over = held, err
 		t.mu.Unlock()
 		t.observed.emitEnd(context.Background(), held, err)
-		close(t.handed)
 	}()
 	return t.deliver(got)
 }
@@ -308,7 +302,7 @@ func (t *Ticket) cancel(answer func(error)) {
 		answer(err)
 	}
 	t.mu.Lock()
-	held, nothing := t.got.lease, t.handed != nil || t.over != nil
+	held, nothing := t.got.lease, t.handed || t.over != nil
 	if !nothing {
 		t.over, t.got.lease = doclock.ErrReleased, nil
 		t.observed.emitEnd(context.Background(), nil, t.over)
