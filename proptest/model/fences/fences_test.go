@@ -1,6 +1,7 @@
 package fences
 
 import (
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestWorlds(t *testing.T) {
 		"readers": readers, "deleting": deleting, "joining": joining, "two": with(two, more), "slots": with(slots, more),
 	}
 	if pick(0, 1, 1) == 1 {
-		for name, c := range worlds {
+		for name, c := range maps.Clone(worlds) {
 			worlds[name+", one more fault"] = with(c, more)
 		}
 	}
