@@ -494,10 +494,13 @@ func TestATransactionAndOtherCollections(t *testing.T) {
 func TestTheDriverRepeatsATransaction(t *testing.T) {
 	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {
 		for fault, lose := range map[string]func(int, ...locktest.Kind){"requests": mem.LoseRequests, "replies": mem.LoseReplies} {
-			var names []string
+			commits := 0
 			before := total(t, orders)
 			client := mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-				if names = append(names, e.CommandName); e.CommandName == "commitTransaction" && len(names) == 4 {
+				if e.CommandName != "commitTransaction" {
+					return
+				}
+				if commits++; commits == 1 {
 					lose(1)
 				}
 			}}))
@@ -513,8 +516,9 @@ func TestTheDriverRepeatsATransaction(t *testing.T) {
 				return nil, add(ctx, coll)
 			}, options.Transaction().SetWriteConcern(writeconcern.Majority()))
 			session.EndSession(t.Context())
-			if got := total(t, orders); err != nil || runs != 2 || got != before+2 || !slices.Contains(names, "commitTransaction") {
-				t.Errorf("lost %s: %v after %d runs, the total is %d: %q", fault, err, runs, got, names)
+			again := mem.Primary() == "" && fault == "requests" && runs == 3 // the other router has said that there is no commit
+			if got := total(t, orders); err != nil || got != before+2 || runs != commits || runs != 2 && !again {
+				t.Errorf("lost %s: %v after %d runs and %d commits, the total is %d", fault, err, runs, commits, got)
 			}
 		}
 	})
