@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ type collection struct {
 	shared    bool // with a copy of the store
 }
 
-// record is one document.
+// record is one document. It never changes.
 type record struct{ document bson.RawValue }
 
 // bucket is equal for equal values. A few others may have the same.
@@ -129,33 +130,35 @@ func (c *collection) find(id bson.RawValue) *record {
 	return nil
 }
 
-func (c *collection) add(r *record) {
-	c.records = append(c.records, r)
+// set has a record in the place of another one. Where there is none before, it is added; none after, removed.
+func (c *collection) set(before, after *record) {
 	if c.byID == nil {
 		c.byID = map[string][]*record{}
 	}
-	key := bucket(value.Get(r.document, "_id"))
-	c.byID[key] = append(c.byID[key], r)
-}
-
-func (c *collection) remove(r *record) {
-	same := func(other *record) bool { return other == r }
-	key := bucket(value.Get(r.document, "_id"))
-	c.byID[key] = slices.DeleteFunc(c.byID[key], same)
+	of := before
+	if before == nil {
+		of = after
+	}
+	key := bucket(value.Get(of.document, "_id"))
+	c.records, c.byID[key] = replaced(c.records, before, after), replaced(slices.Clone(c.byID[key]), before, after)
 	if len(c.byID[key]) == 0 {
 		delete(c.byID, key)
 	}
-	c.records = slices.DeleteFunc(c.records, same)
 }
 
-// clone is a copy that can be changed. The documents are shared: they are replaced, and never changed.
+func replaced(all []*record, before, after *record) []*record {
+	i := slices.Index(all, before)
+	switch {
+	case before == nil:
+		return append(all, after)
+	case after == nil:
+		return slices.Delete(all, i, i+1)
+	}
+	all[i] = after
+	return all
+}
+
+// clone is a copy that can be changed.
 func (c *collection) clone() *collection {
-	next := &collection{
-		namespace: c.namespace, unique: slices.Clone(c.unique),
-		records: make([]*record, 0, len(c.records)+1), byID: make(map[string][]*record, len(c.byID)+1),
-	}
-	for _, r := range c.records {
-		next.add(&record{r.document})
-	}
-	return next
+	return &collection{namespace: c.namespace, unique: slices.Clone(c.unique), records: slices.Clone(c.records), byID: maps.Clone(c.byID)}
 }

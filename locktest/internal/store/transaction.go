@@ -86,14 +86,15 @@ func (t *Transaction) Commit(s *Store) {
 // apply makes a change that was allowed.
 func (s *Store) apply(change change) {
 	coll := s.own(change.namespace)
-	switch {
-	case value.IsMissing(change.before) && value.IsMissing(change.after):
-	case value.IsMissing(change.before):
-		coll.add(&record{change.after})
-	case value.IsMissing(change.after):
-		coll.remove(coll.find(value.Get(change.before, "_id")))
-	default:
-		coll.find(value.Get(change.before, "_id")).document = change.after
+	var before, after *record
+	if !value.IsMissing(change.before) {
+		before = coll.find(value.Get(change.before, "_id"))
+	}
+	if !value.IsMissing(change.after) {
+		after = &record{change.after}
+	}
+	if before != after { // else the collection is all that there is to make
+		coll.set(before, after)
 	}
 }
 
