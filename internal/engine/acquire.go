@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -16,6 +17,10 @@ type Request struct {
 	Try      bool // refuse rather than wait
 	Document bool // the image holds the document as of the grant
 	Terms    Terms
+
+	// TakeOver names entries that the acquire ends, by id and fencing token, or 0 for one that
+	// waits. It is granted then, or writes nothing.
+	TakeOver []Entry
 }
 
 // Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
@@ -86,10 +91,14 @@ func (e *Engine) Claimed(ctx context.Context, f Filter, r Request) (*Image, erro
 
 // arriving is the update of an acquire.
 func (e *Engine) arriving(r Request) bson.RawValue {
-	if r.Try {
+	switch {
+	case r.TakeOver != nil:
+		return value(e.decisionBy(r.Tag, r.Terms).takeOver(r.TakeOver, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
+	case r.Try:
 		return e.fill(trying, r.Tag, r.Terms, r.ID)
+	default:
+		return e.fill(acquiring, r.Tag, r.Terms, r.ID)
 	}
-	return e.fill(acquiring, r.Tag, r.Terms, r.ID)
 }
 
 // confirming is the update of a confirm, which leaves the owner as it is.

@@ -50,6 +50,7 @@ type AcquireConfig struct {
 	MaxWait *time.Duration // nil where the context alone bounds the wait
 	Terms   Terms
 
+	TakeOver   []Entry  // the entries that it ends, by id and fencing token, or nil
 	SkipLocked bool     // take any document that matches and is free
 	Sort       bson.Raw // which of the documents that match comes first, or nil
 	Leads      bool     // it is a Lead's: a shutdown ends its function at once

@@ -13,10 +13,12 @@ import (
 // The decision is built from aggregation expressions. Their variables are:
 //
 //	$$live0…   the live entries of others, an array for each tag of the rules, in their order, or null
-//	$$strange  the live entries under unknown tags, as [{k: tag, v: [entry, …]}, …]: of a confirm or a conversion
+//	$$strange  the live entries under unknown tags, as [{k: tag, v: [entry, …]}, …]: where entries pass others
 //	$$next     the next value of lock.fence
 //	$$again    the arriving entry is in the document already
 //	$$own      the entry that the command confirms
+//	$$named    the ids and fencing tokens that a take-over names
+//	$$ended    the greatest fencing token of the live entries that a take-over ends, or null
 //	$$t, $$e   a tag, an entry inside $filter and $map
 //
 // No expression raises an error, whatever the field holds, and in whatever
@@ -116,7 +118,7 @@ func (d decision) confirmation(id expr) bson.A {
 
 	own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)
 	return d.stage(d.keepForeign(
-		let(append(d.survivors(nil, id), d.unknown(), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
+		let(append(d.survivors(nil, call("$ne", "$$e."+idKey, id)), d.unknown(), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
 			cond(not("$$own"), d.lock, judged))))
 }
 
@@ -167,11 +169,33 @@ func (d decision) conversion(from string, g Grant, k int64, id expr) bson.A {
 
 	entry := newEntry{id: id, owner: "$$own." + ownerKey, seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.held)}
 	numbered := call("$mergeObjects", d.lock+"."+tagsKey, bson.D{{Key: g.Tag, Value: inPlace(from, own, bson.D{{Key: writeKey, Value: k}})}})
-	judged := let(append(d.survivors(nil, own), d.unknown(), bson.E{Key: "next", Value: d.next()}),
+	judged := let(append(d.survivors(nil, call("$ne", "$$e."+idKey, own)), d.unknown(), bson.E{Key: "next", Value: d.next()}),
 		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.withAll(entry.document()))))
 	decided := let(bson.D{{Key: "own", Value: nth(filter(from, "e", all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))), 0)}},
 		cond(not("$$own"), d.lock, cond(call("$gte", "$$own."+writeKey, k), d.lock, judged)))
 	return d.stage(d.keepForeign(cond(d.hasEntry(id), d.repeat(id), decided)))
+}
+
+// takeOver is the pipeline of an acquire that ends the named entries, each with the fencing
+// token that it was seen with, and is granted, or writes nothing. If one of them is live and
+// held, the new entry takes its place: it is judged beside held entries only.
+func (d decision) takeOver(named []Entry, id expr, owner string) bson.A {
+	names := args{}
+	for _, e := range named {
+		names = append(names, bson.D{{Key: idKey, Value: idValue(e.ID)}, {Key: fenceKey, Value: long(e.Fence)}})
+	}
+	taken := call("$in", bson.D{{Key: idKey, Value: "$$e." + idKey}, {Key: fenceKey, Value: orElse("$$e."+fenceKey, 0)}}, "$$named")
+	ended := call("$max", mapped(d.byTag(), "t", call("$max", mapped(filter("$$t.v", "e", d.live(taken)), "e", "$$e."+fenceKey))))
+
+	entry := newEntry{id: id, owner: call("$literal", owner), seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.granting())}
+	if d.until > 0 {
+		entry.until = d.keptOut()
+	}
+	broken := cond("$$ended", bson.D{{Key: brokenKey, Value: call("$max", d.lock+"."+brokenKey, "$$ended")}}, bson.D{})
+	kept := append(d.beside(call("$or", "$$e."+fenceKey, not("$$ended"))), d.exhausted()...)
+	vars := append(d.survivors(nil, not(taken)), d.unknown(not(taken)), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "ended", Value: ended})
+	judged := let(vars, cond(anyOf(kept...), d.lock, call("$mergeObjects", d.put("$$next", d.withAll(entry.document())), broken)))
+	return d.stage(d.keepForeign(cond(d.hasEntry(id), d.repeat(id), let(bson.D{{Key: "named", Value: names}}, judged))))
 }
 
 // free is the filter that finds what an arrival that doesn't wait, with a new id, is granted.
@@ -289,20 +313,15 @@ func stage(path string, e expr) bson.A {
 	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: e}}}}}
 }
 
-// live tests that $$e excludes others: it has not expired, and it is not one of
-// the excepted entries.
-func (d decision) live(except ...expr) expr {
-	tests := []expr{call("$gt", "$$e."+expiresKey, d.now)}
-	for _, id := range except {
-		tests = append(tests, call("$ne", "$$e."+idKey, id))
-	}
-	return all(tests...)
+// live tests that $$e excludes others: it has not expired, and it passes more tests.
+func (d decision) live(more ...expr) expr {
+	return all(append([]expr{call("$gt", "$$e."+expiresKey, d.now)}, more...)...)
 }
 
-// survivors are the variables of the live entries of the known tags, without
-// the exclusive ones.
-func (d decision) survivors(exclusive []string, except ...expr) bson.D {
-	live := d.live(except...)
+// survivors are the variables of the live entries of the known tags, without the
+// exclusive ones, that pass more tests.
+func (d decision) survivors(exclusive []string, more ...expr) bson.D {
+	live := d.live(more...)
 	var vars bson.D
 	for _, tag := range d.knownTags(exclusive...) {
 		vars = append(vars, bson.E{Key: d.survivorsOf(tag)[2:], Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
@@ -310,10 +329,10 @@ func (d decision) survivors(exclusive []string, except ...expr) bson.D {
 	return vars
 }
 
-// unknown is the variable of the live entries under unknown tags.
-func (d decision) unknown() bson.E {
+// unknown is the variable of the live entries under unknown tags that pass more tests.
+func (d decision) unknown(more ...expr) bson.E {
 	others := filter(d.byTag(), "t", not(isOneOf("$$t.k", d.knownTags())))
-	pruned := mapped(others, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live())}})
+	pruned := mapped(others, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live(more...))}})
 	return bson.E{Key: "strange", Value: filter(pruned, "t", nth("$$t.v", 0))}
 }
 

@@ -167,12 +167,18 @@ func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
 	return made.fill(id)
 }
 
-// compose is a part of a command, with a placeholder for the id.
-func (e *Engine) compose(p part, tag string, t Terms) any {
-	d, id, path := e.decision(tag, t.TTL), placeholder, e.path(tag)
+// decisionBy is the decision by an acquire's terms.
+func (e *Engine) decisionBy(tag string, t Terms) decision {
+	d := e.decision(tag, e.LeaseBy(tag, t))
 	if t.Least > 0 {
 		d.until = (t.Least + e.Tolerance).Milliseconds()
 	}
+	return d
+}
+
+// compose is a part of a command, with a placeholder for the id.
+func (e *Engine) compose(p part, tag string, t Terms) any {
+	d, id, path := e.decisionBy(tag, t), placeholder, e.path(tag)
 	switch p {
 	case acquiring, trying:
 		return d.arrival(p == acquiring, id, cmp.Or(t.Owner, e.Owner))

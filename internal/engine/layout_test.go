@@ -157,6 +157,9 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 			isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
 				return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "read", ID: ann, Try: true})
 			})
+			isForeign(t, "take-over", p, func(ctx context.Context) (Answer, error) {
+				return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "read", ID: ann, TakeOver: []Entry{{ID: bob, Fence: 1}}})
+			})
 			g := Grant{Pin: pin, Entry: Entry{Tag: "write", ID: bob, Fence: 1, Until: epoch.Add(held)}}
 			p.renew(g, Lost)
 			p.release(g, Lost)

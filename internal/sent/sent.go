@@ -88,8 +88,9 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	resumed := g
 	resumed.Key = k.Key
 	r := engine.Request{Tag: tag, ID: g.ID}
-	document, try := r, r
+	document, try, takes := r, r, r
 	document.Document, try.Try = true, true
+	takes.TakeOver = []engine.Entry{{ID: Next, Fence: Fence}, {ID: Next}}
 	by := func(t engine.Terms) engine.Request {
 		r := r
 		r.Terms = t
@@ -119,6 +120,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("acquire").got(e.Acquire(ctx, filter, r))
 	rec.begin("acquire, with the document").got(e.Acquire(ctx, filter, document))
 	rec.begin("try").got(e.Acquire(ctx, filter, try))
+	rec.begin("acquire and take over").got(e.Acquire(ctx, filter, takes))
 	rec.begin("confirm").got(e.Confirm(ctx, g.Pin, r))
 	rec.begin("renew").got(e.Renew(ctx, g))
 	rec.begin("renew two").got(e.RenewAll(ctx, []engine.Grant{g, g}))

@@ -171,16 +171,38 @@ func (m *engineMachine) acquireAgain(t *rapid.T) {
 
 func (m *engineMachine) ask(t *rapid.T, a *asker) {
 	a.mode = pick(t, "mode", []model.Mode{model.Queue, model.Queue, model.Try})
-	r := m.sends(t, a)
+	r, said, command := m.sends(t, a), a.request(), "acquire"
 	r.Try = a.mode == model.Try
-	_, repeat := m.doc.Find(a.tag, a.id)
-	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)
+	own, repeat := m.doc.Find(a.tag, a.id)
+	if (!repeat || own.Held()) && rapid.IntRange(0, 2).Draw(t, "takes over") == 0 { // the id of a take-over never waits
+		said.TakeOver, r.TakeOver = m.named(t)
+		command = "take-over"
+	}
+	doc, want, image := m.model.Acquire(m.doc, said, a.mode, m.now)
 	got, err := a.engine.Acquire(t.Context(), a.filter, r)
-	seen := m.agrees(t, "acquire", doc, want, got, err)
+	seen := m.agrees(t, command, doc, want, got, err)
 	if repeat && want != model.ForeignLock {
-		m.count.Seen("acquire: repeat", 1)
+		m.count.Seen(command+": repeat", 1)
 	}
 	m.told(t, a, r, seen, got.Image, image, m.now)
+}
+
+// named draws the entries that a take-over names: some that are there, often as they are, and
+// some as they were, or may be later.
+func (m *engineMachine) named(t *rapid.T) ([]model.Lease, []engine.Entry) {
+	leases, entries := []model.Lease{}, []engine.Entry{}
+	for tag, e := range m.doc.All() {
+		if e.ID < 0 || rapid.Bool().Draw(t, "passes it over") { // the id of a remainder is random
+			continue
+		}
+		if rapid.IntRange(0, 4).Draw(t, "another fence") == 4 {
+			e.Fence = rapid.SampledFrom([]int64{0, e.Fence + 1, e.Seq}).Draw(t, "fence")
+		}
+		leases = append(leases, model.Lease{Tag: tag, ID: e.ID, Fence: e.Fence})
+		entries = append(entries, engine.Entry{ID: m.uuids[e.ID], Fence: e.Fence})
+	}
+	t.Logf("takes over %v", leases)
+	return leases, entries
 }
 
 // claim claims the document, or any but that. A look-up before it, and one for its id after

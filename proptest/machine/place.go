@@ -343,7 +343,7 @@ func Outcomes() []string {
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
 		"detach: detached", "detach: lost", "resume: granted", "resume: lost", "resume: not found", "touch: renewed", "touch: lost", "touch: not found",
-		"convert: granted", "convert: conflict", "convert: lost", "break: released", "break: lost",
+		"take-over: granted", "take-over: conflict", "take-over: repeat", "convert: granted", "convert: conflict", "convert: lost", "break: released", "break: lost",
 		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
 		"compare-and-set: granted", "compare-and-set: not applied",
 	}

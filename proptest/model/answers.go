@@ -126,7 +126,7 @@ func (w *world) answer(ev event) {
 // conclude draws the conclusion from an answer.
 func (w *world) conclude(c *client, ev event) {
 	switch ev.op {
-	case opAcquire, opTry:
+	case opAcquire, opTry, opTakeOver:
 		w.acquired(c, ev, w.anchor(ev.message))
 	case opClaim:
 		if ev.outcome == Granted {
@@ -180,7 +180,10 @@ func (w *world) acquired(c *client, ev event, until int64) {
 		e, _ := ev.image.Find(c.tag, c.id)
 		c.phase, c.seq, c.unknown, c.last = waiting, e.Seq, false, message{}
 	case Conflict:
-		if ev.op == opTry && !c.unknown {
+		if ev.op == opTakeOver && (!c.unknown || w.cfg.protocol.Without.TakeOverDoubts) {
+			w.ghost.spared = append(w.ghost.spared, c.id)
+		}
+		if (ev.op == opTry || ev.op == opTakeOver) && !c.unknown {
 			w.end(c)
 		} else if ev.handsOver() {
 			w.ask(c)
@@ -244,7 +247,7 @@ func (w *world) settle(id ID) {
 	}
 	for _, m := range w.underWay() {
 		_, stands := w.doc.guarded(m.lease, false)
-		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opClaim || m.op == opResume) || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
+		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opTakeOver || m.op == opClaim || m.op == opResume) || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return
 		}
 	}
@@ -309,7 +312,7 @@ func (w *world) left(c *client, ev event) {
 		return
 	}
 	w.saysEnded(c, ev)
-	if c.key == 0 { // else it may be present as the token's, by a late resume
+	if _, there := ev.image.Find(ev.lease.Tag, c.id); c.key == 0 && (ev.outcome != Lost || !there) { // as the token's, or by a late acquire
 		w.settle(c.id)
 	}
 	if next := c.last.next; next.ID != 0 { // the clean-up after a conversion goes on

@@ -112,6 +112,13 @@ func (w *world) fresh(i int, m message) []message {
 	if w.cfg.tries {
 		out = append(out, m.as(opTry))
 	}
+	for tag, e := range w.doc.All() {
+		if w.cfg.takes && e.ID > 0 {
+			n := m.as(opTakeOver)
+			n.taken = Lease{tag, e.ID, e.Fence}
+			out = append(out, n)
+		}
+	}
 	return out
 }
 
@@ -143,7 +150,7 @@ func (w *world) requestAgain(c *client, m message) []message {
 	case opClaim, opLook:
 		return []message{look, m.as(opRelease)}
 	}
-	out := []message{m.as(c.last.op)}
+	out := []message{c.last}
 	if c.unknown { // give up: the clean-up goes by the id
 		out = append(out, m.as(opRelease))
 	}

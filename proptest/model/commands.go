@@ -16,11 +16,12 @@ type Request struct {
 	Tag       Tag
 	ID        ID
 	Owner     string
-	TTL       int64 // of a held entry
-	WaitTTL   int64 // of a waiting entry
-	Tolerance int64 // of clocks, added to both
-	Upsert    bool  // Acquire makes the document if there is none
-	Hold      int64 // HoldAtLeast: others are kept out for this time after the grant; 0: none
+	TTL       int64   // of a held entry
+	WaitTTL   int64   // of a waiting entry
+	Tolerance int64   // of clocks, added to both
+	Upsert    bool    // Acquire makes the document if there is none
+	Hold      int64   // HoldAtLeast: others are kept out for this time after the grant; 0: none
+	TakeOver  []Lease // entries that it ends; then it never waits
 }
 
 // Lease names a held entry by the values that its guard matches.
@@ -75,6 +76,9 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 	if e, ok := d.Find(r.Tag, r.ID); ok {
 		return p.repeat(d, e, r, now)
 	}
+	if r.TakeOver != nil {
+		return p.takeOver(d, r, now)
+	}
 	refused, blocked := p.arrival(d, r.Rules, r.Tag, now)
 	if refused || blocked && mode == Try || d.Exhausted(now) {
 		return d, Conflict, d
@@ -86,6 +90,40 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 		return c, Waits, c
 	}
 	return c, Granted, c
+}
+
+// takeOver is a break and an acquire in one command. It is granted, or writes nothing. A named entry is removed if it
+// has the fence that it was seen with (a waiting one has none). If a live held one is among them, the new entry takes its
+// place: it is judged beside held entries only. Else it is an arrival that doesn't wait.
+func (p Protocol) takeOver(d *Document, r Request, now int64) (*Document, Outcome, *Document) {
+	c := d.clone()
+	c.Field = Ours
+	ended := false
+	for _, l := range r.TakeOver {
+		e, there := c.Find(l.Tag, l.ID)
+		if !there || e.Fence != l.Fence && !p.Without.FenceInTakeOver {
+			continue
+		}
+		c.remove(l.Tag, l.ID)
+		if e.Held() && e.Live(now) && !p.Without.TakeOverLeavesBroken {
+			c.Lock.Broken = max(c.Lock.Broken, e.Fence)
+		}
+		ended = ended || e.Held() && (e.Live(now) || p.Without.ExpiredEndsNothing)
+	}
+	refused, blocked := p.arrival(c, r.Rules, r.Tag, now)
+	if ended {
+		refused, blocked = !p.passes(c, r.Rules, r.Tag, now), false
+	}
+	free := !refused && !blocked || p.Without.TakeOverIsJudged
+	switch {
+	case d.Exhausted(now), !free && !p.Without.TakeOverOrNothing:
+		return d, Conflict, d
+	case !free && refused:
+		return c, Conflict, c
+	}
+	p.enter(c, r, free, now)
+	e, _ := c.Find(r.Tag, r.ID)
+	return c, state(e), c
 }
 
 // Claim asks for an entry of a document that is free. What it doesn't grant it doesn't find.
@@ -344,14 +382,14 @@ func (p Protocol) Resume(d *Document, k Token, r Request, matches bool, now int6
 	c := d.clone()
 	own := c.at(k.Tag, e.ID)
 	if e.ID != r.ID {
-		p.takeOver(c, own, r, now)
+		p.attach(c, own, r, now)
 	}
 	p.extend(own, r, now)
 	return c, Granted, c
 }
 
-func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
-	if !e.Detached && !p.Without.TakeoverHoldsOut {
+func (p Protocol) attach(c *Document, e *Entry, r Request, now int64) {
+	if !e.Detached && !p.Without.EarlierHoldsOut {
 		e.Until = max(e.Until, e.Expires)
 	}
 	if !p.Without.ResumeAttaches {

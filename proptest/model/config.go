@@ -27,6 +27,7 @@ type config struct {
 	lower  map[Tag]Tag // clients convert from the tag to the other
 	lowers int         // the number of attempts for each lease that were refused, and one more
 	hold   int64       // HoldAtLeast of every acquire; 0: none
+	takes  bool        // clients take entries over that others have
 
 	outside       outsideWriter              // what outside writers may do
 	outsideWrites int                        // how often they write
@@ -91,7 +92,7 @@ type Without struct {
 	ResumeRaisesFence    bool // 23: a resume does not raise lock.fence
 	ResumeUnsetsNumber   bool // 23: a resume keeps the number of the last write
 	ResumeAttaches       bool // 23: a resume leaves the entry marked as detached
-	TakeoverHoldsOut     bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
+	EarlierHoldsOut      bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
 	DeleteHoldsOut       bool // 23: a delete does not wait for the time of an earlier handle
 	MissIsNoLoss         bool // 23: a token is lost if the caller's filter misses the document
 	RepeatFindsItself    bool // 23: a repeat of a resume asks for the caller's filter again
@@ -103,6 +104,12 @@ type Without struct {
 	BesideHeld           bool // 24: waiting entries refuse a conversion
 	ConversionIsNumbered bool // 24: a refused conversion may be executed again
 	ConversionHoldsOut   bool // 24: a conversion ends the old tag's entry before its time
+	FenceInTakeOver      bool // 24: a take-over matches the id alone
+	TakeOverIsJudged     bool // 24: a take-over is granted whatever is there
+	TakeOverOrNothing    bool // 24: a take-over that others keep back ends the named entry all the same
+	ExpiredEndsNothing   bool // 24: a take-over of an expired entry passes by those that wait
+	TakeOverLeavesBroken bool // 24: a take-over does not leave the fence of what it has removed
+	TakeOverDoubts       bool // 24: a take-over that isn't granted has left the named entry alone, whatever its attempts may have done
 	HoldsOut             bool // 25: a release removes the entry before its time
 	HoldFromGrant        bool // 25: the time is counted from the release
 	NewIDAtHold          bool // 25: the entry that holds others out keeps the lease's id

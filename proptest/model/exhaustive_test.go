@@ -52,6 +52,7 @@ func TestExhaustive(t *testing.T) {
 	all := plain(writers, "aba", tokens(1), keeping(3), converting)
 	all.lowers = 1
 	broken := []config{with(user, faulty(1), breaking), plain(queue, "aaa", faulty(1), saving, handing, breaking)}
+	taken := each([]config{user, with(all, saving), handed, plain(mutual, "aba", handing, saving)}, taking, faulty(1))
 	held := slices.Concat(each(pairs(), keeping(1)), each(pairs(), keeping(4))) // for less than a TTL, and for more
 	reelected := func(cfg *config) { cfg.elections = 2 }
 	behind, ahead := clocks(1, 0), clocks(0, 1)
@@ -82,6 +83,10 @@ func TestExhaustive(t *testing.T) {
 		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)},
 		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(200, 1_000, 30_000)},
 		{"an operator's break, one fault", broken, pick(200, 20_000, 400_000)},
+		{"take-overs of three clients", each(three, taking), pick(200, 2_000, 50_000)},
+		{"take-overs, one fault", each(pairs(), taking, faulty(1)), pick(200, 10_000, 500_000)},
+		{"take-overs of two leases each, two faults", each(pairs(), taking, again, faulty(2)), pick(200, 2_000, 50_000)},
+		{"take-overs of tokens and of what keeps others out, one fault", taken, pick(200, 10_000, 300_000)},
 		{"a token that keeps others out and is converted", []config{all}, pick(200, 20_000, 400_000)},
 		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
 
@@ -97,6 +102,7 @@ func TestExhaustive(t *testing.T) {
 		{"replica set: three clients, one fault", each(sampled(threeClients(), pick(5, 60, 655)), faulty(1), set, behind), pick(500, 3_000, 10_000)},
 		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
 		{"replica set: an operator's break, one fault", each(broken, set), pick(200, 20_000, 400_000)},
+		{"replica set: take-overs, one fault", each(pairs(), taking, faulty(1), set, ahead), pick(200, 5_000, 50_000)},
 		{"replica set: conversions, one fault", each(conversions(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })

@@ -25,11 +25,12 @@ const (
 	opClaim
 	opLook // finds the entry of a claim of unknown outcome
 	opKeep // renews it
+	opTakeOver
 )
 
 func (o operation) String() string {
 	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "convert", "delete", "claim", "look", "keep"}[o]
+		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "convert", "delete", "claim", "look", "keep", "take-over"}[o]
 }
 
 // releases reports whether the operation releases the lock.
@@ -60,6 +61,7 @@ type message struct {
 	key    ID     // detach, resume, touch: the token's
 	state  bool   // resume, touch: the filter demands a document without an update
 	next   Lease  // conversion, and the clean-up after one: the new entry
+	taken  Lease  // take-over: the named entry
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
 	linear bool   // reads: with read concern linearizable, and not majority
@@ -103,6 +105,9 @@ func (m message) String() string {
 	text := unsaid.Replace(fmt.Sprintf("client %d: %v (%s %d fence %d) update %d number %d key %d", m.from, m.op, m.lease.Tag, m.lease.ID, m.lease.Fence, m.u, m.k, m.key))
 	if m.handsOver() {
 		text += fmt.Sprintf(" to client %d as %d, which waits: %v, lock.fence was %d", m.to, m.second, m.waits, m.f)
+	}
+	if m.op == opTakeOver {
+		text += fmt.Sprintf(" of %s %d fence %d", m.taken.Tag, m.taken.ID, m.taken.Fence)
 	}
 	if m.op == opConvert {
 		text += fmt.Sprintf(" to %s %d", m.next.Tag, m.next.ID)
@@ -156,6 +161,9 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 		return p.Acquire(d, own, Queue, now)
 	case opTry:
 		return p.Acquire(d, own, Try, now)
+	case opTakeOver:
+		own.TakeOver = []Lease{m.taken}
+		return p.Acquire(d, own, Try, now)
 	case opConfirm:
 		return p.Confirm(d, own, now)
 	case opClaim:
@@ -191,6 +199,11 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 // matches reports whether the document is what a resume or a touch demands beside its _id.
 func (m message) matches(d *Document) bool { return !m.state || d == nil || len(d.Log) == 0 }
 
+// takes says that the command ends this entry, if it is granted.
+func (m message) takes(tag Tag, e Entry) bool {
+	return m.op == opTakeOver && m.taken == Lease{tag, e.ID, e.Fence}
+}
+
 // start applies the effects of sending the attempt to its client, and to the
 // successor of a handoff.
 func (w *world) start(m message) message {
@@ -204,7 +217,7 @@ func (w *world) start(m message) message {
 	}
 	c.last = m
 	switch m.op {
-	case opAcquire, opTry, opClaim:
+	case opAcquire, opTry, opClaim, opTakeOver:
 		c.phase, c.id = requesting, m.lease.ID
 	case opWrite:
 		c.phase, c.writes = writing, m.k

@@ -36,6 +36,7 @@ func (w *world) fail(property, format string, args ...any) {
 //   - token: a token resumes what was detached, and nothing else.
 //   - extended: an answered detach leaves the token a whole TTL.
 //   - convert: a refused one leaves the lease's entry. kept back: see checkKeptBack.
+//     taken: see checkTaken.
 //   - kept: see checkHold.
 //   - words: see saysLost, saysEnded and saysMissing.
 //   - validity: see checkValidity. honoured: a valid lease has a live entry.
@@ -47,6 +48,7 @@ func (w *world) check(ev event) {
 		w.checkKeptBack(ev)
 		w.checkGuard(ev)
 	}
+	w.checkTaken(ev)
 	w.checkApplied(ev)
 	w.checkGrants(ev)
 	w.checkDetached(ev)
@@ -65,7 +67,7 @@ func (w *world) checkFrame(ev event) {
 	for tag, e := range ev.before.All() {
 		after, there := ev.after.Find(tag, e.ID)
 		switch {
-		case !there && !own(e.ID) && e.Live(ev.now):
+		case !there && !own(e.ID) && e.Live(ev.now) && !ev.takes(tag, e):
 			w.fail("frame", "%v removed the live entry %d", ev.op, e.ID)
 		case !there && ev.handsOver() && e.ID == ev.second:
 			w.fail("frame", "%v removed the successor's entry %d: it loses its place", ev.op, e.ID)
@@ -117,9 +119,13 @@ func (w *world) checkGrants(ev event) {
 // moment, and that the new holder respects, are excluded from now on.
 func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 	rules := w.cfg.rules(owner(e.ID))
-	t, n := inTheWay(rules, tag, ev.before, func(o Entry) bool {
-		counts := o.Held() || ev.op != opConvert && (!waited || o.Seq < e.Seq)
-		return counts && o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now)
+	passes := ev.op == opConvert
+	for t, o := range ev.before.All() {
+		passes = passes || ev.takes(t, o) && o.Held() && o.Live(ev.now)
+	}
+	t, n := inTheWay(rules, tag, ev.before, func(t Tag, o Entry) bool {
+		counts := o.Held() || !passes && (!waited || o.Seq < e.Seq)
+		return counts && o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now) && !ev.takes(t, o)
 	})
 	if n > 0 {
 		w.fail("exclusion", "%v let in %d of tag %s beside %d of tag %s", ev.op, e.ID, tag, n, t)
@@ -129,17 +135,17 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 		if _, respects := rules.limit(tag, g.Tag); !respects || g.excluded {
 			continue
 		}
-		if !w.stands(ev.before, g, ev.now) {
+		if !w.stands(ev.before, g, ev.now) || g.broken {
 			g.excluded = true
 		}
 	}
 }
 
 // inTheWay is a tag of which too many of the entries that count are in the way of the tag, and how many, or 0.
-func inTheWay(rules Rules, tag Tag, d *Document, counts func(Entry) bool) (other Tag, n int) {
+func inTheWay(rules Rules, tag Tag, d *Document, counts func(Tag, Entry) bool) (other Tag, n int) {
 	all := map[Tag]int{}
 	for t, o := range d.All() {
-		if counts(o) {
+		if counts(t, o) {
 			all[t]++
 		}
 	}
@@ -151,15 +157,39 @@ func inTheWay(rules Rules, tag Tag, d *Document, counts func(Entry) bool) (other
 	return "", 0
 }
 
-// checkKeptBack checks that waiting entries refuse no conversion.
+// checkKeptBack checks that waiting entries refuse no conversion, and no take-over of a live held entry.
 func (w *world) checkKeptBack(ev event) {
-	own, there := ev.before.guarded(ev.lease, false)
-	if ev.op != opConvert || ev.outcome != Conflict || !there || own.N >= ev.k || own.Until > ev.now {
+	from, tag := ev.lease, ev.next.Tag
+	if ev.op == opTakeOver {
+		from, tag = ev.taken, ev.lease.Tag
+	}
+	own, there := ev.before.guarded(from, false)
+	if tag == "" || ev.outcome != Conflict || !there || ev.op == opTakeOver && !own.Live(ev.now) || ev.op == opConvert && (own.N >= ev.k || own.Until > ev.now) {
 		return
 	}
-	held := func(o Entry) bool { return o.Held() && o.Live(ev.now) && o.ID != own.ID }
-	if _, n := inTheWay(w.cfg.rules(int(ev.from)), ev.next.Tag, ev.before, held); n == 0 {
+	held := func(_ Tag, o Entry) bool { return o.Held() && o.Live(ev.now) && o.ID != own.ID }
+	if _, n := inTheWay(w.cfg.rules(int(ev.from)), tag, ev.before, held); n == 0 {
 		w.fail("kept back", "%v of %d was refused by waiting entries", ev.op, own.ID)
+	}
+}
+
+// checkTaken checks that a take-over ends something only if it is granted, and not after its client was told that it had
+// ended nothing. It records whose lease it has ended.
+func (w *world) checkTaken(ev event) {
+	if ev.op != opTakeOver || Same(ev.before, ev.after) {
+		return
+	}
+	if ev.outcome != Granted {
+		w.fail("taken", "%v of %d is not granted, and has changed the lock", ev.op, ev.taken.ID)
+	}
+	for tag, e := range ev.before.All() {
+		if _, stays := ev.after.Find(tag, e.ID); stays || !ev.takes(tag, e) || !e.Live(ev.now) {
+			continue
+		}
+		w.ends(tag, e)
+		if slices.Contains(w.ghost.spared, ev.lease.ID) {
+			w.fail("taken", "%v ends entry %d after its client was told that it had not", ev.op, e.ID)
+		}
 	}
 }
 

@@ -67,6 +67,7 @@ func drawEndings(t *rapid.T, cfg *config) {
 			cfg.lower[tag] = all[(i+1)%len(all)]
 		}
 	}
+	cfg.takes = rapid.IntRange(0, 3).Draw(t, "takes over") == 0
 	if rapid.IntRange(0, 3).Draw(t, "holds") == 0 {
 		cfg.hold = rapid.Int64Range(1, 8).Draw(t, "hold") * 100
 	}
@@ -98,7 +99,7 @@ func TestRandomNotices(t *testing.T) {
 		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {ValidityEndsAtSend: true},
 		"rule 14": {Numbering: true}, "rule 12": {SuccessorAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
 		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
-		"rule 23, takeover": {TakeoverHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
+		"rule 23, earlier": {EarlierHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
 		"rule 23, miss": {MissIsNoLoss: true}, "rule 23, repeat": {RepeatFindsItself: true},
 		"rule 24":            {ConversionIsJudged: true},
 		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
@@ -157,6 +158,7 @@ var mustMeet = map[string][]string{
 		"detach: detached", "detach: lost", "resume: granted", "resume: granted, expired", "resume: granted, from a handle",
 		"resume: granted, while its detach has no answer", "resume: lost",
 		"resume: not found", "touch: renewed", "touch: lost", "touch: not found", "convert: granted", "convert: conflict", "convert: lost",
+		"take-over: granted", "take-over: conflict",
 		"release: an entry is left", "write-and-release: an entry is left", "handoff: an entry is left",
 	},
 	"a replica set": {

@@ -121,7 +121,7 @@ func TestRules(t *testing.T) {
 		{"23, gives a new fence", two, Without{NewFenceAtResume: true}, "fences"},
 		{"23, raises lock.fence", two, Without{ResumeRaisesFence: true}, "fences"},
 		{"23, unsets the number", with(two, saving), Without{ResumeUnsetsNumber: true}, "once"},
-		{"23, holds others out for an earlier handle", stranger, Without{TakeoverHoldsOut: true}, "validity"},
+		{"23, holds others out for an earlier handle", stranger, Without{EarlierHoldsOut: true}, "validity"},
 		{"23, whatever releases the lock", stranger, Without{HoldsOut: true}, "validity"},
 		{"23, ends the detached state", stranger, Without{ResumeAttaches: true}, "validity"},
 		{"23, leaves the release to the last handle", with(two, faulty(1)), Without{KeyNeedsFence: true}, "last"},
@@ -160,6 +160,14 @@ func TestRules(t *testing.T) {
 		{"27, a touch", plain(exclusive, "aa", set, tokens(1), beating), trusting, "touch: lost"},
 		{"27, a clean-up", plain(exclusive, "a", set, faulty(1), trying), trusting, "clean-up: nothing"},
 		{"27, an acquire", plain(exclusive, "a", set, missing), trusting, "acquire: no document"},
+		{"24, a take-over matches the fence", plain(queue, "aaa", faulty(1), taking), Without{FenceInTakeOver: true}, "frame"},
+		{"24, a take-over is judged", plain(writers, "abb", taking), Without{TakeOverIsJudged: true}, "exclusion"},
+		{"24, is granted, or writes nothing", plain(writers, "abb", taking), Without{TakeOverOrNothing: true}, "taken"},
+		{"24, nor waits", plain(queue, "aaa", taking), Without{TakeOverOrNothing: true}, "taken"},
+		{"24, is judged beside held entries only", plain(queue, "aaa", taking), Without{BesideHeld: true}, "kept back"},
+		{"24, if it ends a live one", plain(queue, "aaa", taking), Without{ExpiredEndsNothing: true}, "exclusion"},
+		{"24, leaves the fence of what it ends", plain(exclusive, "aa", faulty(1), taking), Without{TakeOverLeavesBroken: true}, "release: nil, too late"},
+		{"24, may have ended something after an attempt of unknown outcome", plain(Rules{"a": {"b": {Cooperative, 0}, "a": {Cooperative, 0}}, "b": {}}, "aab", faulty(1), taking), Without{TakeOverDoubts: true}, "taken"},
 		// An operator has removed the entry of a release whose request was lost.
 		{"of unknown outcomes: what was broken is no release", plain(exclusive, "aa", faulty(1), breaking), Without{BrokenIsRead: true}, "release: nil, too late"},
 		// A repeat in the same millisecond is granted by a command that is rolled back.

@@ -185,9 +185,12 @@ func (k *keyer) world(w *world) {
 		}
 	}
 	put(k, -1)
-	for _, id := range w.ghost.settled {
-		if slices.Contains(k.ids, id) {
-			put(k, id)
+	for _, ids := range [][]ID{w.ghost.settled, w.ghost.spared} {
+		put(k, -1)
+		for _, id := range ids {
+			if slices.Contains(k.ids, id) {
+				put(k, id)
+			}
 		}
 	}
 }
@@ -262,8 +265,8 @@ func (k *keyer) message(w *world, m message) message {
 	if m == (message{}) {
 		return m
 	}
-	k.used(m.lease.ID, m.second, m.next.ID)
-	k.rank(&m.lease.Fence, &m.next.Fence, &m.f)
+	k.used(m.lease.ID, m.second, m.next.ID, m.taken.ID)
+	k.rank(&m.lease.Fence, &m.next.Fence, &m.taken.Fence, &m.f)
 	m.until = max(0, m.until-w.time)
 	m.sent = max(-w.cfg.ttl, m.sent-w.time) // a lease that counts from a send a whole TTL ago is not valid any more
 	put(k, m.parsed != 0)

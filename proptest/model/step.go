@@ -149,7 +149,8 @@ func (w *world) doubts(c *client, ev event) bool {
 	case opWrite, opWriteRelease, opDelete:
 		return c.unknown
 	case opRelease:
-		return c.unknown && (c.key != 0 || w.cfg.breaks > 0) // where nobody breaks, the read would show nothing
+		breaks := w.cfg.breaks > 0 || w.cfg.takes // where nobody does, the read would show nothing
+		return c.unknown && (c.key != 0 || breaks && ev.lease.Fence != 0)
 	case opDetach:
 		return c.unknown && c.key == c.id
 	}
@@ -179,7 +180,7 @@ func (w *world) resolve(c *client, ev event) {
 // finds reports whether the document has what the command looks for.
 func (m message) finds(d *Document) bool {
 	switch m.op {
-	case opAcquire, opTry:
+	case opAcquire, opTry, opTakeOver:
 		return d != nil
 	case opRelease:
 		e, there := d.Find(m.lease.Tag, m.lease.ID)
@@ -199,7 +200,7 @@ func (m message) finds(d *Document) bool {
 // nothing is the outcome of the command if it finds nothing in the document.
 func (m message) nothing(d *Document) Outcome {
 	switch m.op {
-	case opAcquire, opTry:
+	case opAcquire, opTry, opTakeOver:
 		return NotFound
 	case opWrite, opWriteRelease:
 		return NotApplied

@@ -35,6 +35,7 @@ type ghost struct {
 	applied []Update // in order
 	denied  []Update // updates whose client was told that they were not applied
 	settled []ID     // ids that must not be in the document any more
+	spared  []ID     // take-overs whose client was told that they have ended nothing, and won't
 	erased  bool     // an outside writer wrote or deleted the lock
 	born    int64    // when an outside writer made the document, on the true clock
 }
@@ -80,6 +81,7 @@ func (w *world) copy() world {
 	n.ghost.applied = slices.Clip(w.ghost.applied)
 	n.ghost.denied = slices.Clip(w.ghost.denied)
 	n.ghost.settled = slices.Clip(w.ghost.settled)
+	n.ghost.spared = slices.Clip(w.ghost.spared)
 	return n
 }
 
@@ -290,15 +292,20 @@ func (w *world) breakEntry(i int8) {
 			continue
 		}
 		w.note.fate = fmt.Sprintf("breaks entry %d", e.ID)
-		line := w.entryOf(tag, e).line
-		for j := range w.ghost.grants { // of all users of its token
-			g := &w.ghost.grants[j]
-			g.broken, g.dropped = g.broken || g.line == line, g.dropped || g.line == line
-		}
+		w.ends(tag, e)
 		w.doc, _, _ = w.cfg.protocol.Break(w.doc, Lease{tag, e.ID, e.Fence}, w.now())
 		break
 	}
 	w.members[w.leader].known = w.doc
+}
+
+// ends records that a break or a take-over ends the lease of an entry, for all users of its token.
+func (w *world) ends(tag Tag, e Entry) {
+	line := w.entryOf(tag, e).line
+	for j := range w.ghost.grants {
+		g := &w.ghost.grants[j]
+		g.broken, g.dropped = g.broken || g.line == line, g.dropped || g.line == line
+	}
 }
 
 // The servers' clocks. In a replica set a command takes the time from the member that executes it, in a sharded

@@ -54,6 +54,9 @@ func stating(cfg *config)  { cfg.state = true }
 // breaking has an operator break one held entry.
 func breaking(cfg *config) { cfg.breaks = 1 }
 
+// taking lets clients take over what others have.
+func taking(cfg *config) { cfg.takes = true }
+
 // converting lets a conversion to b.
 func converting(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2 }
 

@@ -18,7 +18,7 @@ import (
 
 // decisions are the commands that must never raise an error, whatever the field holds.
 // The others rely on their filter, or have an update of the caller's.
-var decisions = regexp.MustCompile(`^(acquire|try|confirm|handoff|standing|read|look|resume|admin)`)
+var decisions = regexp.MustCompile(`^(acquire|try|confirm|convert|handoff|standing|read|look|resume|admin)`)
 
 // MongoDB may evaluate each operand of $and and $or, and each variable of $let, needed or
 // not, and a collection may have a collation that ignores case. So the commands of presets
