@@ -83,6 +83,7 @@ type ConflictError struct {
 type Holder struct {
 	Tag       string
 	ID        uuid.UUID
+	Fence     int64 // its fencing token, or 0 if it waits
 	Owner     string
 	Since     time.Time     // arrival, on the server's clock
 	Waiting   bool          // not held yet, but ahead in the document's queue
@@ -167,7 +168,7 @@ const (
 	LossNotRenewed      LossReason = "not renewed"      // its time was up, and nothing was renewing it: no Do or KeepAlive whose context goes on
 	LossExpired         LossReason = "expired"          // its time was up before a renewal was answered
 	LossHeldAtMost      LossReason = "held at most"     // the time of [HoldAtMost] was up
-	LossEntryRemoved    LossReason = "entry removed"    // it expired, and others came; or an operator, a user of its token or another program removed it
+	LossEntryRemoved    LossReason = "entry removed"    // it expired, and others came; or an operator, a take-over, a user of its token or another program removed it
 	LossDocumentDeleted LossReason = "document deleted" // and the lock with it
 )
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -287,6 +288,40 @@ func Sort(keys any) AcquireOption {
 func SkipLocked() AcquireOption {
 	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
 		c.SkipLocked = true
+		return nil
+	})
+}
+
+// TakeOver makes an acquire end the entries of these Holders, of a [ConflictError] or a
+// [LostError], in the command that grants the lock. So a user takes the lock back that he
+// left in another tab, or has asked its holder for:
+//
+//	lease, err = locks.TryAcquire(ctx, doclock.ID(id), "write", doclock.TakeOver(conflict.Holders...))
+//
+// It is granted, or changes nothing: what else is in the way refuses it, and it never waits,
+// whatever call it is given to. An entry counts with its ID and Fence alone; one that was
+// released, granted or resumed since is not ended. In the place of a held one, the lock
+// passes by those that wait.
+//
+// The former holder learns it as any loss, from its next command: an [ErrLost], or an
+// [ErrOutcomeUnknown] if the request of its release got lost. Until its validity ends it may
+// work elsewhere, as after [admin.Break]. If the call fails, and an attempt of it may have
+// been executed, the error says that the entries may have ended.
+//
+// Enqueue, Resume, Lead and several leases refuse it, and so do [SkipLocked] and [MaxWait]. A
+// lease of the call's own context stays in the way: [Lease.Convert] is for that.
+//
+// [admin.Break]: https://pkg.go.dev/github.com/doclock/doclock/admin#Break
+func TakeOver(holders ...Holder) AcquireOption {
+	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
+		c.TakeOver = []engine.Entry{}
+		for i, h := range holders {
+			if h.ID == uuid.Nil || h.Fence < 0 || h.Waiting != (h.Fence == 0) {
+				return fmt.Errorf("%w: TakeOver: holder %d has ID %v, Fence %d, and waits: %t; give the Holders of an error, or an ID with its Fence",
+					ErrInvalidArgument, i, h.ID, h.Fence, h.Waiting)
+			}
+			c.TakeOver = append(c.TakeOver, engine.Entry{ID: h.ID, Fence: h.Fence})
+		}
 		return nil
 	})
 }

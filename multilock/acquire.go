@@ -48,6 +48,20 @@ type progress struct {
 	conflict error
 	sent     time.Time // when the attempt began that is under way, or zero
 	ended    error     // how the last one ended, or nil if it was answered
+	unsure   int       // arrivals that were executed, or may be
+}
+
+// counts counts arrivals that were executed, or may be.
+func (p *progress) counts(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unsure += n
+}
+
+func (p *progress) isUnsure() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unsure > 0
 }
 
 // refused notes a conflict.
@@ -105,6 +119,9 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if cfg.SkipLocked && l.engine.Upsert {
 		return nil, fmt.Errorf("%w: SkipLocked looks for documents that exist; give it to a Locker without Upsert", doclock.ErrInvalidArgument)
 	}
+	if cfg.TakeOver != nil && (cfg.SkipLocked || cfg.MaxWait != nil) {
+		return nil, fmt.Errorf("%w: a TakeOver never waits, and names who has the lock; leave MaxWait and SkipLocked out", doclock.ErrInvalidArgument)
+	}
 	terms, err := l.termsOf(tag, cfg.Terms)
 	if err != nil {
 		return nil, err
@@ -114,7 +131,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	}
 	c := call{
 		locker:   l,
-		request:  engine.Request{Tag: tag, Document: cfg.Into != nil, Terms: terms},
+		request:  engine.Request{Tag: tag, Document: cfg.Into != nil, Terms: terms, TakeOver: cfg.TakeOver},
 		begun:    l.queues.Now(),
 		into:     targets(cfg),
 		maxWait:  cfg.MaxWait,
@@ -193,13 +210,15 @@ func targets(cfg engine.AcquireConfig) []any {
 }
 
 // tries says that the call takes an attempt's time, and no more.
-func (c *call) tries() bool { return c.maxWait != nil && *c.maxWait == 0 }
+func (c *call) tries() bool { return c.maxWait != nil && *c.maxWait == 0 || c.request.TakeOver != nil }
 
 // refuse refuses options that a call has no use for.
 func (c *call) refuse(call string, ticket bool) error {
 	switch {
 	case c.maxWait != nil:
 		return fmt.Errorf("%w: %s doesn't wait; give MaxWait to Acquire or Do", doclock.ErrInvalidArgument, call)
+	case c.request.TakeOver != nil && ticket:
+		return fmt.Errorf("%w: %s may wait, and a TakeOver never does; give it to TryAcquire, Acquire or Do", doclock.ErrInvalidArgument, call)
 	case c.skip && ticket:
 		return fmt.Errorf("%w: %s takes a place in the queue of one document; give SkipLocked to TryAcquire, Acquire or Do", doclock.ErrInvalidArgument, call)
 	default:
@@ -245,7 +264,15 @@ func (c *call) failed(ctx context.Context, err error) error {
 		}
 		err = oneline.Join(err, conflict, cmp.Or(c.locker.engine.Unreachable(), silence))
 	}
-	return notAcquired(err)
+	return notAcquired(c.doubted(err))
+}
+
+// doubted says of a take-over that fails that it may have ended what it names.
+func (c *call) doubted(err error) error {
+	if len(c.request.TakeOver) == 0 || !c.progress.isUnsure() {
+		return err
+	}
+	return oneline.Join(err, errMayHaveEnded)
 }
 
 // told is the last conflict, or the one that this process knows, or nil.
@@ -306,11 +333,12 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		}
 	}()
 	ctx = c.observed.counted(ctx)
-	if c.maxWait != nil {
-		most := *c.maxWait
+	if c.maxWait != nil || c.tries() {
+		most := c.bounds.Timeout
 		if c.tries() {
-			most = c.bounds.Timeout
 			c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
+		} else {
+			most = *c.maxWait
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
@@ -481,7 +509,7 @@ func (a *arrival) result(got granted) waitqueue.Result {
 func (c *call) deliver(got granted) (*lease.Lease, error) {
 	err := c.decode(got.image, func() { c.locker.cleanup.release(context.Background(), c.request, got.lease, nil) })
 	if err != nil {
-		return nil, notAcquired(err)
+		return nil, notAcquired(c.doubted(err))
 	}
 	return got.lease, nil
 }

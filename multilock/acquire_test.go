@@ -182,7 +182,7 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 
 		_, err = bob.TryAcquire(p.Context(), flowers, "write")
 		got = p.conflict(err)
-		held := doclock.Holder{Tag: "read", ID: reader.ID(), Owner: "ann", Since: since, Remaining: 8 * time.Second}
+		held := doclock.Holder{Tag: "read", ID: reader.ID(), Fence: reader.Fence(), Owner: "ann", Since: since, Remaining: 8 * time.Second}
 		if diff := cmp.Diff([]doclock.Holder{held, want}, got.Holders); diff != "" {
 			p.Errorf("in the way of the writer (- want, + got):\n%s", diff)
 		}

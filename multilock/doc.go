@@ -18,7 +18,8 @@
 // There are four ways to acquire. [Locker.Do] holds the lock around a function.
 // [Locker.Acquire] waits for a lease. [Locker.TryAcquire] fails at once, and names
 // the holders in the way. [Locker.Enqueue] takes a place in the document's queue and
-// leaves the waiting to the caller.
+// leaves the waiting to the caller. With [doclock.TakeOver] an acquire ends the leases of
+// holders that it names.
 //
 // [doclock.Lease.Convert] replaces a lease by one of another tag, and lets nobody
 // in between: a writer becomes a reader, or the only reader a writer.

@@ -27,6 +27,8 @@ var errInTransaction = fmt.Errorf("%w: lock before it starts", doclock.ErrInTran
 
 var errNoFunction = fmt.Errorf("%w: the function is nil; give one that works under the lock", doclock.ErrInvalidArgument)
 
+var errMayHaveEnded = errors.New("doclock: the leases that it was to take over may have ended")
+
 // notAcquired makes the error of an acquire from its cause.
 func notAcquired(err error) error {
 	if err == nil || errors.Is(err, doclock.ErrNotAcquired) {
@@ -142,7 +144,7 @@ func (l *Locker) holders(img *engine.Image, entries []engine.Entry, stuck *engin
 	for _, e := range entries {
 		_, ours := stuck.Lock.Find(e.Tag, e.ID)
 		all = append(all, doclock.Holder{
-			Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
+			Tag: e.Tag, ID: e.ID, Fence: e.Fence, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
 			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
 			InContext: ours, InProcess: l.leases.Valid(e.ID),
 		})

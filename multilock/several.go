@@ -326,6 +326,9 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 		return nil, checked.fault(fmt.Errorf("%w: its filter must demand an equal _id at its top level, "+
 			"and in a sharded collection equal fields of the shard key: several documents are locked in the order of their _id", doclock.ErrInvalidArgument))
 	}
+	if a.request.TakeOver != nil {
+		return nil, checked.fault(fmt.Errorf("%w: a TakeOver would end leases though the next want may be refused; take over by TryAcquire, Acquire or Do", doclock.ErrInvalidArgument))
+	}
 	a.alone = true
 	checked.config, _ = acquireConfig(w.opts) // which begin has checked
 	checked.config.Into = nil

@@ -48,7 +48,7 @@ type share struct {
 // shares says that the caller may use a lease with others: it asks for nothing of its own,
 // and doesn't wait for itself.
 func (c *call) shares() bool {
-	return c.filter.Exact && len(c.into) == 0 && c.request.Terms == (engine.Terms{}) && !c.alone &&
+	return c.filter.Exact && len(c.into) == 0 && c.request.Terms == (engine.Terms{}) && c.request.TakeOver == nil && !c.alone &&
 		slices.Contains(c.locker.engine.Shared, c.request.Tag) && !slices.ContainsFunc(c.holding, c.isOf)
 }
 

@@ -87,8 +87,12 @@ type leads struct{}
 // ApplyAcquire implements doclock.AcquireOption.
 func (leads) ApplyAcquire(c *engine.AcquireConfig) error {
 	c.Leads = true
-	if c.MaxWait == nil {
+	switch {
+	case c.MaxWait != nil:
+		return fmt.Errorf("%w: MaxWait has no meaning for Lead; ctx bounds the campaign", doclock.ErrInvalidArgument)
+	case c.TakeOver != nil:
+		return fmt.Errorf("%w: Lead campaigns again and again, and a TakeOver ends a lease once; give it to TryAcquire, Acquire or Do", doclock.ErrInvalidArgument)
+	default:
 		return nil
 	}
-	return fmt.Errorf("%w: MaxWait has no meaning for Lead; ctx bounds the campaign", doclock.ErrInvalidArgument)
 }

@@ -67,7 +67,7 @@ type Lock struct {
 	Fence   int64
 	Entries []Entry // by tag, within a tag in the array's order
 	Done    []uuid.UUID
-	Broken  int64 // the greatest fencing token of the entries that an operator has removed, or 0
+	Broken  int64 // the greatest fencing token of the entries that breaks and take-overs have ended, or 0
 }
 
 // Find returns the entry with this tag and id.

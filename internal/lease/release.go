@@ -178,7 +178,7 @@ func (l *Lease) removed(ctx context.Context, command string, got engine.Answer, 
 		}
 	}
 	if img != nil && img.Lock.Broken >= l.grant.Fence {
-		return l.unknown(command, fmt.Errorf("an operator has removed the entry, or a later one: %w", unsure))
+		return l.unknown(command, fmt.Errorf("a break or a take-over has removed the entry, or a later one: %w", unsure))
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ type Lock struct {
 	Tags  []Bucket // in the order of the tags' names, whatever the server's order is
 	Done  []ID     // the last few leases that ended with a write, newest last; nil (absent) until the first
 
-	Broken int64 // the greatest fencing token of what an operator removed; 0 (absent) until the first
+	Broken int64 // the greatest fencing token of what a break or a take-over ended; 0 (absent) until the first
 }
 
 // Field is the state of the lock field.
