@@ -45,7 +45,7 @@ func (m *member) now() time.Time { return time.Now().Add(m.ahead) }
 func (m *member) learn(term int64, leader string) {
 	if m.term != term || m.leader != leader {
 		m.version++
-		m.open, m.sessions = &store.Open{}, map[string]*transaction{} // they end with the primary
+		m.open, m.sessions, m.busy = &store.Open{}, map[string]*transaction{}, map[string]*store.Call{} // they end with the primary
 	}
 	m.term, m.leader, m.leads = term, leader, leader == m.name
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"pgregory.net/rapid"
@@ -27,6 +28,7 @@ var places = []place{{"orders", 1}, {"orders", 2}, {"parts", 1}, {"parts", 2}}
 type snapshots struct {
 	t         *rapid.T
 	mem       *locktest.Server
+	client    *mongo.Client
 	committed map[place]int // those that are there
 	writes    map[place]int
 	open      []*isolated
@@ -44,7 +46,7 @@ type isolated struct {
 }
 
 func (s *snapshots) at(p place) *mongo.Collection {
-	return s.mem.Client().Database("test").Collection(p.coll)
+	return s.client.Database("test").Collection(p.coll)
 }
 
 func (s *snapshots) expect(what string, got, want any) {
@@ -88,10 +90,10 @@ func apply(to map[place]int, p place, by int) {
 func (s *snapshots) step() {
 	t := s.t
 	p := rapid.SampledFrom(places).Draw(t, "place")
-	switch action := rapid.SampledFrom([]string{"begin", "read", "write", "write", "delete", "commit", "abort", "plain write", "plain read", "wait"}).Draw(t, "action"); action {
+	switch action := rapid.SampledFrom([]string{"begin", "read", "write", "write", "delete", "commit", "abort", "plain write", "plain read", "wait", "step down"}).Draw(t, "action"); action {
 	case "begin":
 		if len(s.open) < 3 {
-			session, err := s.mem.Client().StartSession()
+			session, err := s.client.StartSession()
 			s.expect("a session", err, nil)
 			s.expect("begin", session.StartTransaction(), nil)
 			s.open = append(s.open, &isolated{ctx: mongo.NewSessionContext(context.Background(), session), session: session, wrote: map[place]bool{}})
@@ -103,14 +105,20 @@ func (s *snapshots) step() {
 		go func() { ended <- s.change(context.Background(), p, 1) }()
 		s.waiting[p] = append(s.waiting[p], ended)
 		s.settle()
-	case "wait":
-		if rapid.IntRange(0, 9).Draw(t, "long") == 0 {
-			time.Sleep(2 * time.Minute)
-			for _, one := range s.open {
-				one.ended = one.ended || one.sees != nil
-			}
-			s.settle()
+	case "wait", "step down": // both end all transactions that have begun
+		if rapid.IntRange(0, 4).Draw(t, "long") > 0 {
+			return
 		}
+		if action == "wait" || s.mem.Primary() == "" {
+			time.Sleep(2 * time.Minute)
+		} else {
+			s.mem.StepDown()
+			time.Sleep(2 * time.Second)
+		}
+		for _, one := range s.open {
+			one.ended = one.ended || one.sees != nil
+		}
+		s.settle()
 	default:
 		if len(s.open) > 0 {
 			i := rapid.IntRange(0, len(s.open)-1).Draw(t, "transaction")
@@ -134,7 +142,11 @@ func (s *snapshots) inside(one *isolated, action string, p place) {
 		if one.ended {
 			want = 251
 		}
+		if (len(one.wrote) > 0 || s.mem.Primary() != "") && rapid.Bool().Draw(s.t, "lost") {
+			s.mem.LoseReplies(1) // the driver sends it again; another router knows the outcome of what has written
+		}
 		s.expect("commit", code(one.session.CommitTransaction(one.ctx)), want)
+		s.mem.LoseReplies(0)
 		s.ends(one, true)
 	case "abort":
 		s.expect("abort", one.session.AbortTransaction(one.ctx), nil)
@@ -217,12 +229,17 @@ func (s *snapshots) settle() {
 // written its document, and for no other.
 func TestSnapshotIsolation(t *testing.T) {
 	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {
+		client := mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{Failed: func(_ context.Context, e *event.CommandFailedEvent) {
+			if contains(e.Failure, "stepped down") {
+				time.Sleep(time.Second) // the driver repeats a write once: it must have heard of the new primary
+			}
+		}}))
 		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { // a bubble has no Deadline
 			check(t, mem.Client().Database("test").Drop(t.Context()))
 			for _, coll := range []string{"orders", "parts"} {
 				check(t, mem.Client().Database("test").CreateCollection(t.Context(), coll))
 			}
-			s := &snapshots{rt, mem, map[place]int{}, map[place]int{}, nil, map[place][]chan error{}}
+			s := &snapshots{rt, mem, client, map[place]int{}, map[place]int{}, nil, map[place][]chan error{}}
 			defer func() {
 				for _, one := range s.open {
 					one.session.EndSession(context.Background())

@@ -557,6 +557,10 @@ func TestATransactionAndAFailover(t *testing.T) {
 		check(t, add(ctx, c.orders))
 		waiter := later(func() error { return add(t.Context(), c.orders) })
 		waits(t, "a write", waiter)
+		numberOf := bson.D{{Key: "update", Value: "orders"}, {Key: "updates", Value: bson.A{bson.M{"q": order, "u": bson.M{"$set": bson.M{"number": 1}}}}}, {Key: "maxTimeMS", Value: 10_000}}
+		client := oneRouter(c.Server)
+		broken := later(func() error { return numbered(t, client, -1, numberOf) })
+		waits(t, "a write of a session", broken)
 		for first := c.Primary(); ; {
 			c.StepDown()
 			synctest.Wait()
@@ -564,6 +568,10 @@ func TestATransactionAndAFailover(t *testing.T) {
 				break
 			}
 		}
+		if err := <-broken; code(err) != 11602 || !labelled(err, "RetryableWriteError") {
+			t.Errorf("a write that waited when the primary stepped down: %v", err)
+		}
+		check(t, numbered(t, client, -2, numberOf))
 		if err := add(ctx, c.orders); code(err) != 251 || !labelled(err, "TransientTransactionError") {
 			t.Errorf("a command after a step-down: %v", err)
 		}
