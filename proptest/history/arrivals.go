@@ -18,7 +18,7 @@ type arrival struct {
 	released int64 // it was not released earlier than this; never without a release
 	absent   int64 // it was absent by then; never if that wasn't seen
 
-	converted bool // it came in the place of another one: those that wait stay behind it
+	passes    bool // it may have come in the place of another one: those that wait stay behind it
 	resumed   bool // an earlier entry under a new id and a new fence
 	remainder bool // an earlier entry under a new id, which nobody holds
 }
@@ -76,10 +76,9 @@ func (c *check) gather() {
 		command := &c.commands[i]
 		for _, a := range byID[command.ID] {
 			switch command.Kind {
-			case CommandAcquire:
+			case CommandAcquire, CommandConvert:
 				a.asked = min(a.asked, c.sent(command))
-			case CommandConvert:
-				a.asked, a.converted = min(a.asked, c.sent(command)), true
+				a.passes = a.passes || command.Kind == CommandConvert || len(command.Named) > 0
 			case CommandResume:
 				a.asked, a.resumed = min(a.asked, c.sent(command)), true
 			case CommandRelease, CommandWriteAndRelease:
@@ -108,6 +107,13 @@ func (c *check) gather() {
 			for _, a := range c.arrivals {
 				if c.answered(command) > a.asked {
 					a.released = min(a.released, max(a.asked, c.sent(command)))
+				}
+			}
+		}
+		for _, n := range command.Named {
+			for _, a := range byID[n.ID] {
+				if command.takes(a) && c.answered(command) > a.asked {
+					a.released = min(a.released, c.sent(command))
 				}
 			}
 		}

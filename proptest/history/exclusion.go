@@ -9,7 +9,7 @@ import (
 const (
 	PropertyExclusion = "no two holders exclude each other: over [grant, min(expiry, release)) on the server's clock"
 	PropertyImage     = "no image shows two holders that exclude each other"
-	PropertyBarrier   = "a waiting entry blocks later entries that respect it, but no conversion"
+	PropertyBarrier   = "a waiting entry blocks later entries that respect it, but no conversion or take-over"
 	PropertyNumbers   = "an image's values agree: seq and fence of its entries are at most lock.fence, and a held entry's fence is not below its seq"
 )
 
@@ -70,7 +70,7 @@ func (c *check) images() {
 				if before {
 					held[y.Tag]++
 				}
-				if before || y.Seq < x.Seq && (came == nil || !came.converted) {
+				if before || y.Seq < x.Seq && (came == nil || !came.passes) {
 					earlier[y.Tag]++
 				}
 			}

@@ -159,6 +159,7 @@ type Command struct {
 	K        int64  `json:"k,omitempty"`     // the number of a guarded write
 	Write    string `json:"write,omitempty"`
 	Owner    string `json:"owner,omitempty"` // of the entry that it may make
+	Named    []Name `json:"named,omitempty"` // what a take-over ends, if it is granted
 
 	Sent     int64 `json:"sent"`
 	Answered int64 `json:"answered,omitempty"` // 0: it may be executed at any time from Sent on, or never
@@ -178,6 +179,22 @@ type Command struct {
 
 	// Ghost marks a duplicate that no driver sent, executed late.
 	Ghost bool `json:"ghost,omitempty"`
+}
+
+// Name is an entry's id and fence; 0 while it waits.
+type Name struct {
+	ID    string `json:"id"`
+	Fence int64  `json:"fence,omitempty"`
+}
+
+// takes says that a take-over may have ended the entry. One that was answered without a grant has not.
+func (c *Command) takes(a *arrival) bool {
+	if c.Image != nil {
+		if _, granted := c.Image.find(c.ID); !granted {
+			return false
+		}
+	}
+	return slices.ContainsFunc(c.Named, func(n Name) bool { return n.ID == a.ID && (n.Fence == a.Fence || a.Fence == 0) })
 }
 
 // Image is the lock field of a document after a command, or in a read.

@@ -78,7 +78,7 @@ const PropertyFIFO = "first come, first served where the rules say so"
 // allowance.
 func (c *check) queue() {
 	for _, x := range c.arrivals {
-		if x.Fence == 0 || !x.new() || x.converted || len(c.Rules[x.Tag]) == 0 {
+		if x.Fence == 0 || !x.new() || x.passes || len(c.Rules[x.Tag]) == 0 {
 			continue
 		}
 		c.Checked(PropertyFIFO, 1)

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -199,10 +200,26 @@ func asked(c Command, pipeline bson.RawValue) Command {
 		c.ID = ids[0]
 	}
 	c.Tag = tagIn(pipeline)
+	c.Named = namesIn(text)
 	if c.Owner == "$$own.owner" {
 		c.Kind, c.Owner, c.From = CommandConvert, "", otherID(text, c.ID)
 	}
 	return c
+}
+
+// namesIn finds the entries that a take-over names: {id: …, fence: …}.
+func namesIn(text []byte) (names []Name) {
+	id, fence := []byte("\x05id\x00\x10\x00\x00\x00\x04"), []byte("\x12fence\x00")
+	for {
+		_, after, found := bytes.Cut(text, id)
+		if !found || len(after) < 16 {
+			return names
+		}
+		if number, is := bytes.CutPrefix(after[16:], fence); is && len(number) >= 8 {
+			names = append(names, Name{ID: hex.EncodeToString(after[:16]), Fence: int64(binary.LittleEndian.Uint64(number))})
+		}
+		text = after
+	}
 }
 
 // keyed reads a command for the entry of a token: a resume has the id of a new

@@ -65,6 +65,8 @@ func TestReadCommand(t *testing.T) {
 		"resume": {shown, bson.A{set("lock", bson.A{next, doc("id", next, "owner", doc("$literal", "me"), "key", key, "expires", now)})},
 			[]Command{{Kind: CommandResume, Tag: "read", ID: hexed(next), Key: hexed(key), Owner: "me"}}},
 		"touch": {shown, bson.A{set("lock.tags.read", bson.A{key, now})}, []Command{{Kind: CommandTouch, Tag: "read", Key: hexed(key)}}},
+		"take-over": {nil, bson.A{set("lock", bson.A{doc("$in", bson.A{next, "$lock.tags.write.id"}), bson.A{doc("id", own, "fence", int64(7))}, doc("write", doc("$concatArrays", bson.A{bson.A{doc("id", next, "owner", doc("$literal", "bob"), "fence", "$$next")}}))})},
+			[]Command{{Kind: CommandAcquire, Tag: "write", ID: hexed(next), Owner: "bob", Named: []Name{{hexed(own), 7}}}}},
 		"convert": {nil, bson.A{set("lock", bson.A{next, own, doc("tags", doc("read", doc("$concatArrays", bson.A{bson.A{doc("id", next, "owner", "$$own.owner")}})))})},
 			[]Command{{Kind: CommandConvert, Tag: "read", ID: hexed(next), From: hexed(own)}}},
 		"write": {match("n", doc("$not", doc("$gte", int64(3)))), doc("$push", doc("log", "7/w:1"), "$set", doc("lock.tags.read.$.n", int64(3))),

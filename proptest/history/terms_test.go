@@ -34,6 +34,12 @@ func touch(at int64) Command {
 	return c
 }
 
+func takeOver(of string, fence int64, id string, at int64, img *Image) Command {
+	c := command(CommandAcquire, id, at, img)
+	c.Named = []Name{{of, fence}}
+	return c
+}
+
 func convert(from, id string, at int64, img *Image) Command {
 	c := command(CommandConvert, id, at, img)
 	c.From = from
@@ -111,6 +117,20 @@ var terms = []told{
 	{"a resume out of nothing", PropertyGrant,
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 21, 30, Granted)}},
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 20, 30, Granted)}}},
+	{"absent by a refused take-over", PropertyRelease,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 10, held("a", 10, 10, 110))), read(50, 10)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130))), read(50, 20, held("b", 20, 20, 130))}}},
+	{"absent by the take-over of another fence", PropertyRelease,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 9, "b", 30, image(30, 20, held("b", 20, 20, 130)))}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130)))}}},
+	{"arrived past one that waits, as a take-over may", PropertyBarrier,
+		story{rules: readers, commands: []Command{removal("a", 12, held("a", 10, 10, 110)), read(14, 11, waiting("c", 11, 111)),
+			command(CommandAcquire, "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
+		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
+			takeOver("a", 10, "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}}},
+	{"a release that succeeds after another was let in, and took nothing over", PropertyVerdict,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 30, 20, 130)}, operations: []Operation{operation(Release, "a", 10, 60, Done)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130)))}, operations: []Operation{operation(Release, "a", 10, 60, Done)}}},
 	{"arrived past one that waits, as a conversion may", PropertyBarrier,
 		story{rules: readers, commands: []Command{removal("a", 12, held("a", 10, 10, 110)), read(14, 11, waiting("c", 11, 111)),
 			command(CommandAcquire, "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},

@@ -101,12 +101,12 @@ func (c *check) broken(a *arrival) int64 {
 const nobody = -1
 
 // releasesOf are the earliest times at which the holder, and an operator or another
-// holder who has deleted the document, may have removed the entry.
+// holder who has taken the lock over or deleted the document, may have removed the entry.
 func (c *check) releasesOf(a *arrival, process int) (own, others int64) {
 	own, others = never, never
 	for i := range c.commands {
 		switch command := &c.commands[i]; {
-		case command.Kind == CommandDelete && command.ID != a.ID: // by another holder beside it
+		case command.Kind == CommandDelete && command.ID != a.ID, command.takes(a): // by another holder
 			others = min(others, c.sent(command))
 		case command.ID != a.ID || command.Fence != 0 && command.Fence != a.Fence:
 		case command.Kind != CommandRelease && command.Kind != CommandWriteAndRelease && command.Kind != CommandDelete:
@@ -226,7 +226,7 @@ func (c *check) outcomes() {
 			continue
 		}
 		if outcome := command.outcome(); outcome != "" {
-			c.Seen(command.Kind+": "+outcome, 1)
+			c.Seen(either(command.Named != nil, "take-over", command.Kind)+": "+outcome, 1)
 		}
 		if command.Kind != CommandAcquire && command.Kind != CommandConfirm || command.Image == nil {
 			continue

@@ -41,7 +41,34 @@ func (r runner) try(p *program) {
 	pl := r.plan(p)
 	ctx, cancel := r.patience()
 	defer cancel()
-	r.use(r.get(ctx, p, "TryAcquire", &pl, pl.locker.TryAcquire))
+	var refused *doclock.ConflictError
+	h := r.get(ctx, p, "TryAcquire", &pl, func(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
+		lease, err := pl.locker.TryAcquire(ctx, filter, tag, opts...)
+		_ = errors.As(err, &refused)
+		return lease, err
+	})
+	if refused != nil && pl.group.terms && !pl.skip && r.one(2) {
+		h = r.takeOver(p, &pl, refused.Holders)
+	}
+	r.use(h)
+}
+
+// takeOver takes the lock over from those who were in the way, or from some of them. They may have left meanwhile, or come
+// back.
+func (r runner) takeOver(p *program, pl *plan, from []doclock.Holder) *holding {
+	from = slices.DeleteFunc(from, func(doclock.Holder) bool { return r.one(6) })
+	if r.one(3) {
+		r.pause(2 * time.Second)
+	}
+	again := *pl // a call has an acquire of its own
+	again.opts = append(slices.Clone(pl.opts), doclock.TakeOver(from...))
+	ctx, cancel := r.patience()
+	defer cancel()
+	h := r.get(ctx, p, "TryAcquire", &again, again.locker.TryAcquire)
+	if h != nil && len(from) > 0 {
+		r.fire(FaultTakenOver)
+	}
+	return h
 }
 
 func (r runner) acquire(p *program) {

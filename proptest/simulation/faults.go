@@ -21,6 +21,7 @@ const (
 	faultTrouble     = "server that refuses all"
 	FaultClock       = "server's clock set forward"
 	FaultBroken      = "entry broken by admin.Break"
+	FaultTakenOver   = "lock taken over from those in the way"
 	FaultLose        = "lease taken away"
 	FaultHurried     = "Close whose context ends"
 	FaultPanic       = "panic in a command monitor"

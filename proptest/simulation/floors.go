@@ -23,7 +23,7 @@ func Floors(seeds int) (floors []tally.Floor) {
 	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds}, tally.Floor{Kind: "check", Name: ForeignSkipped, Least: 5 * seeds},
 		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds},
 		tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds / 30})
-	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultHurried, FaultPanic, FaultValidator} {
+	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultTakenOver, FaultLose, FaultHurried, FaultPanic, FaultValidator} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
 	}
 	for _, length := range lengths {
@@ -57,7 +57,7 @@ func ServerFloors(operations, eachFault int) []tally.Floor {
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
 		"detach: detached", "resume: granted", "resume: lost", "touch: touched", "touch: lost",
-		"convert: granted", "convert: conflict",
+		"convert: granted", "convert: conflict", "take-over: granted", "take-over: conflict",
 	} {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen, Least: 1})
 	}
