@@ -86,7 +86,10 @@ func (s *Server) run(m *member, call *store.Call) promise {
 	p := promise{call: call, read: slices.Contains(reads, command[0].Key)}
 	at, err := m, error(nil)
 	if s.topology == sharded {
-		at, p.reply = s.stored, s.route(command)
+		at = s.stored
+		if !inTransaction(command) || slices.Contains(inside, command[0].Key) {
+			p.reply = s.route(command)
+		}
 	}
 	call.Now = m.now()
 	if s.topology != standalone {

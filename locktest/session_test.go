@@ -675,6 +675,10 @@ func TestATransactionAndTwoRouters(t *testing.T) {
 		check(t, add(ctx, orders))
 		check(t, session.CommitTransaction(ctx))
 		ctx, session = within(t, mem.Client())
+		totalIn(ctx, t, orders)
+		if err := orders.Drop(ctx); code(err) != 263 {
+			t.Errorf("a drop: %v", err)
+		}
 		if err := orders.FindOneAndUpdate(ctx, order, bson.M{"$inc": bson.M{"total": 1}}).Err(); code(err) != 61 {
 			t.Errorf("a command without the shard key: %v", err)
 		}
