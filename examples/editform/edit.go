@@ -43,7 +43,7 @@ func newReplica(name string, pages *mongo.Collection) (*replica, error) {
 func (r *replica) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{page}", r.show)
-	mux.HandleFunc("POST /{page}/edit", r.edit)
+	mux.HandleFunc("POST /{page}/edit", func(w http.ResponseWriter, req *http.Request) { r.edit(w, req) })
 	mux.HandleFunc("POST /{page}/touch", r.touch)
 	mux.HandleFunc("POST /{page}/save", r.save)
 	mux.HandleFunc("POST /{page}/cancel", r.cancel)
@@ -61,22 +61,16 @@ func (r *replica) show(w http.ResponseWriter, req *http.Request) {
 	r.render(w, http.StatusOK, "show", p)
 }
 
-// breakLock removes the entry that this user has been shown, and opens the form.
-// The entry has another id after each save, and so has the next one's lock:
-// neither is broken unseen.
+// breakLock ends the lock that this user has been shown, and opens the form. After each save
+// it has another id and fence, and so has the next one's lock: neither is ended unseen.
 func (r *replica) breakLock(w http.ResponseWriter, req *http.Request) {
-	id, err := uuid.Parse(req.FormValue("entry"))
-	if err != nil {
+	id, noID := uuid.Parse(req.FormValue("entry"))
+	fence, noFence := strconv.ParseInt(req.FormValue("fence"), 10, 64)
+	if err := errors.Join(noID, noFence); err != nil {
 		r.fail(w, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err))
 		return
 	}
-	entry := bson.M{"id": bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}
-	_, err = r.pages.UpdateOne(req.Context(), doclock.ID(req.PathValue("page")), bson.M{"$pull": bson.M{"lock.tags.write": entry}})
-	if err != nil {
-		r.fail(w, err)
-		return
-	}
-	r.edit(w, req)
+	r.edit(w, req, doclock.TakeOver(doclock.Holder{ID: id, Fence: fence}))
 }
 
 //go:embed pages.html
@@ -126,11 +120,16 @@ func formOf(req *http.Request) form {
 }
 
 // edit opens the form: it locks and reads the page, and leaves the lock to
-// whoever has the token.
-func (r *replica) edit(w http.ResponseWriter, req *http.Request) {
+// whoever has the token. A user's own lock, of a tab that is gone, is taken back.
+func (r *replica) edit(w http.ResponseWriter, req *http.Request, opts ...doclock.AcquireOption) {
 	ctx, f := req.Context(), formOf(req)
-	lease, err := r.locks.TryAcquire(ctx, doclock.ID(f.ID), doclock.Into(&f.page), doclock.Owner(f.User))
-	if conflict := (*doclock.ConflictError)(nil); errors.As(err, &conflict) {
+	opts = append(opts, doclock.Into(&f.page), doclock.Owner(f.User))
+	lease, err := r.locks.TryAcquire(ctx, doclock.ID(f.ID), opts...)
+	conflict := (*doclock.ConflictError)(nil)
+	if errors.As(err, &conflict) && conflict.Holders[0].Owner == f.User {
+		lease, err = r.locks.TryAcquire(ctx, doclock.ID(f.ID), append(opts, doclock.TakeOver(conflict.Holders...))...)
+	}
+	if errors.As(err, &conflict) {
 		r.render(w, http.StatusConflict, "conflict", map[string]any{"Form": f, "Holder": conflict.Holders[0]})
 		return
 	}

@@ -90,13 +90,18 @@ func hidden(r *httptest.ResponseRecorder, name string) string {
 	return ""
 }
 
+// breaks breaks the lock that a reply has shown.
+func (a *application) breaks(f form, shown *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+	return a.post("break", f, "entry", hidden(shown, "entry"), "fence", hidden(shown, "fence"))
+}
+
 // open opens the form, and breaks the lock of whoever has it.
 func (a *application) open(user string) form {
 	a.Helper()
 	f := form{page: a.stored(), User: user}
 	got := a.post("edit", f)
 	if got.Code == http.StatusConflict {
-		got = a.post("break", f, "entry", hidden(got, "entry"))
+		got = a.breaks(f, got)
 	}
 	f.Token = hidden(got, "token")
 	a.is(got, http.StatusOK, user+" edits welcome", f.Token)
@@ -207,9 +212,9 @@ func TestOneEditsAndAnotherBreaksTheLock(t *testing.T) {
 		a.is(a.post("save", ada, "then", "go on"), http.StatusOK, "Ada edits welcome")
 		a.is(a.post("save", ada, "then", "go on"), http.StatusConflict, "Not saved", "another tab")
 		ada.Saves++
-		again := a.post("break", bob, "entry", hidden(conflict, "entry"))
+		again := a.breaks(bob, conflict)
 		a.is(again, http.StatusConflict, "Ada has been editing this page since") // and has saved since Bob looked
-		opened := a.post("break", bob, "entry", hidden(again, "entry"))
+		opened := a.breaks(bob, again)
 		a.is(opened, http.StatusOK, "Bob edits welcome")
 		bob.Token, bob.Saves = hidden(opened, "token"), 1
 
@@ -230,6 +235,23 @@ func TestOneEditsAndAnotherBreaksTheLock(t *testing.T) {
 	})
 }
 
+// A user whose tab is gone opens the form anew, in two commands and the detach. The old tab
+// holds nothing any more.
+func TestOnesOwnLockIsTakenBack(t *testing.T) {
+	inApplication(t, func(a *application) {
+		gone := a.open("Ada")
+		before := a.commands.Load()
+		again := a.open("Ada")
+		if n := a.commands.Load() - before; n != 3 {
+			t.Errorf("it took %d commands, want 3", n)
+		}
+		a.is(a.post("touch", gone), http.StatusConflict)
+		a.is(a.post("save", gone, "then", "close"), http.StatusConflict, "Not saved")
+		a.is(a.post("touch", again), http.StatusNoContent)
+		a.is(a.post("save", again, "then", "close"), http.StatusSeeOther)
+	})
+}
+
 func TestCancelAndOddRequests(t *testing.T) {
 	inApplication(t, func(a *application) {
 		f := a.open("Ada")
@@ -247,7 +269,8 @@ func TestCancelAndOddRequests(t *testing.T) {
 		a.is(a.post("touch", torn), http.StatusBadRequest)
 		a.is(a.post("save", torn), http.StatusBadRequest, "Not saved")
 		a.is(a.post("save", unnumbered, "saves", "x"), http.StatusConflict, "Not saved")
-		a.is(a.post("break", f, "entry", "x"), http.StatusBadRequest)
+		a.is(a.post("break", f, "entry", "x", "fence", "1"), http.StatusBadRequest)
+		a.is(a.post("break", f, "entry", "00000000-0000-0000-0000-000000000001"), http.StatusBadRequest)
 	})
 }
 
