@@ -3,10 +3,10 @@
 // Each command is one round trip. The engine has no goroutines, keeps no state
 // between commands, repeats no command and knows no public error.
 //
-// Read it from below: layout.go and bson.go have what is stored and sent, decision.go has who is granted, filter.go,
-// encode.go and update.go take in what callers give, failure.go and send.go are about the server, answer.go says what
-// an answer means. acquire.go, lease.go, token.go and admin.go have the commands: of who asks, of a holder, of the users
-// of a token, of an operator.
+// Read it from below: layout.go has what is stored, decision.go has who is granted, encode.go has the form of what is
+// sent, filter.go and update.go take in what callers give, failure.go and send.go are about the server, answer.go says
+// what an answer means. acquire.go, lease.go, token.go and admin.go have the commands: of who asks, of a holder, of the
+// users of a token, of an operator.
 //
 // Some rules look fussy. Each one keeps two holders apart; docs/protocol.md has the trace without it:
 //
