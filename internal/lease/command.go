@@ -195,7 +195,7 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 		defer l.writing.unlock()
 		return l.write(ctx, u)
 	})
-	l.emitUnknown(ctx, err)
+	l.emitUnknown(ctx, nil, err)
 	return engine.Raise(err)
 }
 

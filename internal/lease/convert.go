@@ -52,7 +52,7 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	if revoked(err) {
 		l.resume()
 	}
-	l.emitUnknown(ctx, cmp.Or(err, got.err))
+	l.emitUnknown(ctx, nil, cmp.Or(err, got.err))
 	if err != nil {
 		return nil, err
 	}

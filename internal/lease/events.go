@@ -106,16 +106,14 @@ func (l *Lease) succeed(ctx context.Context, other *Lease, sent engine.Reading) 
 // emitLost emits a loss that no command of a caller's has found. The lease is locked.
 func (l *Lease) emitLost() {
 	for _, a := range l.announced {
-		if !a.over {
-			a.end(a.ctx, "", l.cause)
-		}
+		a.end(a.ctx, "", l.cause)
 	}
 }
 
 // emitVerdict emits the event of the end by a release's verdict, and before it that of
 // an unknown outcome. The lease is locked.
 func (l *Lease) emitVerdict(ctx context.Context, v *verdict, how doclock.EventHow, err error) {
-	l.emitUnknownVerdict(ctx, v, err)
+	l.emitDoubt(ctx, v, err)
 	for _, a := range l.announced {
 		a.end(ctx, how, err)
 	}
@@ -133,37 +131,28 @@ func (l *Lease) emitEnds(ctx context.Context, how doclock.EventHow, err error) {
 	}
 }
 
-// emitUnknown emits that a write, a renewal or a conversion may have been
-// executed, if the error that the caller gets says so.
-func (l *Lease) emitUnknown(ctx context.Context, err error) {
-	if l.observer == nil || !errors.Is(err, doclock.ErrOutcomeUnknown) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.announced) > 0 {
-		l.observer.Emit(clean(ctx), l.announced[0].event(doclock.EventOutcomeUnknown, err))
-	}
-}
-
-// emitUnknownEnd is emitUnknown for a command that ends the lease, once for the command:
-// when the caller gives up, or by the verdict.
-func (l *Lease) emitUnknownEnd(ctx context.Context, v *verdict, err error) {
+// emitUnknown emits that a command may have been executed, if the error that the caller gets
+// says so: for one that ends the lease, and so has a verdict, once, when the caller gives up
+// or by the verdict.
+func (l *Lease) emitUnknown(ctx context.Context, v *verdict, err error) {
 	if l.observer == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.emitUnknownVerdict(ctx, v, err)
+	l.emitDoubt(ctx, v, err)
 }
 
-// emitUnknownVerdict emits nothing of a lease that goes back before a caller has got
-// it. The lease is locked.
-func (l *Lease) emitUnknownVerdict(ctx context.Context, v *verdict, err error) {
-	if len(l.announced) > 0 && !l.unused && !v.unknown && errors.Is(err, doclock.ErrOutcomeUnknown) {
-		v.unknown = true
-		l.observer.Emit(clean(ctx), l.announced[0].event(doclock.EventOutcomeUnknown, err))
+// emitDoubt is emitUnknown for a lease that is locked. It emits nothing of one that goes back
+// before a caller has got it.
+func (l *Lease) emitDoubt(ctx context.Context, v *verdict, err error) {
+	if len(l.announced) == 0 || l.unused || v != nil && v.unknown || !errors.Is(err, doclock.ErrOutcomeUnknown) {
+		return
 	}
+	if v != nil {
+		v.unknown = true
+	}
+	l.observer.Emit(clean(ctx), l.announced[0].event(doclock.EventOutcomeUnknown, err))
 }
 
 // emitRenewal emits the outcome of a renewal of the entry. A

@@ -248,8 +248,8 @@ func TestNoObserver(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		h.Announce(ctx, doclock.Event{Owner: "ann"})
 		h.succeed(ctx, h, engine.Reading{})
-		h.emitUnknown(ctx, doclock.ErrOutcomeUnknown)
-		h.emitUnknownEnd(ctx, v, doclock.ErrOutcomeUnknown)
+		h.emitUnknown(ctx, nil, doclock.ErrOutcomeUnknown)
+		h.emitUnknown(ctx, v, doclock.ErrOutcomeUnknown)
 		h.emitEnds(ctx, "", nil)
 		h.emitRenewal(engine.Renewed, nil)
 		if counted(ctx, leases) != ctx {

@@ -87,7 +87,7 @@ func (l *Lease) await(ctx context.Context, v *verdict) error {
 	case <-left:
 		<-caller.Done()
 		err := l.gaveUp(caller)
-		l.emitUnknownEnd(caller, v, err)
+		l.emitUnknown(caller, v, err)
 		return err
 	}
 }
@@ -360,7 +360,7 @@ func (l *Lease) tell(ctx context.Context, v *verdict, err error, conclude func(c
 		conclude(ctx, v, err)
 		err = l.Judge(err)
 	}
-	l.emitUnknownEnd(ctx, v, err)
+	l.emitUnknown(ctx, v, err)
 	return err
 }
 

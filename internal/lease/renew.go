@@ -30,7 +30,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		defer l.renewing.unlock()
 		return l.renew(ctx, func(error) {})
 	})
-	l.emitUnknown(ctx, err)
+	l.emitUnknown(ctx, nil, err)
 	return engine.Raise(err)
 }
 
