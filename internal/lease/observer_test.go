@@ -183,60 +183,29 @@ func TestWhatAnObserverHasMissedIsCounted(t *testing.T) {
 	})
 }
 
-// A panic is logged with its stack, and is the end of one call.
-func TestAPanickingObserver(t *testing.T) {
+// A function that panics, or ends its goroutine as a test's FailNow does, ends one call. A
+// panic is logged with its stack.
+func TestAFunctionThatDoesNotReturn(t *testing.T) {
 	var logged bytes.Buffer
 	log.SetOutput(&logged)
 	defer log.SetOutput(os.Stderr)
-	synctest.Test(t, func(t *testing.T) {
-		var before, after told
-		o := NewObserver("", []any{before.hear, func(_ context.Context, e doclock.Event) {
-			if e.Tag == "1" {
-				panic("the observer's own")
+	for _, end := range []func(){runtime.Goexit, func() { panic("the observer's own") }} {
+		synctest.Test(t, func(t *testing.T) {
+			var before, after told
+			o := NewObserver("", []any{before.hear, func(_ context.Context, e doclock.Event) {
+				if e.Tag == "1" {
+					end()
+				}
+			}, after.hear})
+			for n := range 3 {
+				o.Emit(t.Context(), numbered(doclock.EventLost, n))
 			}
-		}, after.hear})
-		for n := range 3 {
-			o.Emit(t.Context(), numbered(doclock.EventLost, n))
-		}
-		synctest.Wait()
-		wantTags(t, "the function before it", before, "0", "1", "2")
-		wantTags(t, "the function after it", after, "0", "1", "2")
-	})
-	if text := logged.String(); strings.Count(text, "the observer's own") != 1 || !strings.Contains(text, "TestAPanickingObserver") {
+			synctest.Wait()
+			wantTags(t, "the function before it", before, "0", "1", "2")
+			wantTags(t, "the function after it", after, "0", "1", "2")
+		})
+	}
+	if text := logged.String(); strings.Count(text, "the observer's own") != 1 || !strings.Contains(text, "TestAFunctionThatDoesNotReturn") {
 		t.Errorf("logged:\n%s", text)
 	}
-}
-
-// A function that ends its goroutine, as a test's FailNow does, ends one call.
-func TestAnObserverThatEndsItsGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var before, after told
-		o := NewObserver("", []any{before.hear, func(_ context.Context, e doclock.Event) {
-			if e.Tag == "1" {
-				runtime.Goexit()
-			}
-		}, after.hear})
-		for n := range 3 {
-			o.Emit(t.Context(), numbered(doclock.EventLost, n))
-		}
-		synctest.Wait()
-		wantTags(t, "the function before it", before, "0", "1", "2")
-		wantTags(t, "the function after it", after, "0", "1", "2")
-	})
-}
-
-// An event carries the values of its context, and not its end.
-func TestTheObserversContext(t *testing.T) {
-	type key struct{}
-	synctest.Test(t, func(t *testing.T) {
-		var got context.Context
-		o := NewObserver("", []any{func(ctx context.Context, _ doclock.Event) { got = ctx }})
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
-		cancel()
-		o.Emit(ctx, doclock.Event{})
-		synctest.Wait()
-		if got.Err() != nil || got.Value(key{}) != "trace" {
-			t.Errorf("error %v, value %v", got.Err(), got.Value(key{}))
-		}
-	})
 }
