@@ -64,15 +64,15 @@ func (p *progress) isUnsure() bool {
 	return p.unsure > 0
 }
 
-// refused notes a conflict.
-func (p *progress) refused(conflict error) {
+// note keeps a conflict.
+func (p *progress) note(conflict error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conflict = conflict
 }
 
-// during sends an attempt.
-func (p *progress) during(ctx context.Context, send func(context.Context) error) error {
+// send sends an attempt.
+func (p *progress) send(ctx context.Context, send func(context.Context) error) error {
 	p.mu.Lock()
 	p.sent = time.Now()
 	p.mu.Unlock()
@@ -83,8 +83,8 @@ func (p *progress) during(ctx context.Context, send func(context.Context) error)
 	return err
 }
 
-// told are the last conflict, and why the last attempt has no answer; both may be nil.
-func (p *progress) told() (conflict, silence error) {
+// report is the last conflict, and why the last attempt has no answer; both may be nil.
+func (p *progress) report() (conflict, silence error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -141,7 +141,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		holding:  lease.HeldBy(ctx),
 		progress: new(progress),
 	}
-	all := c.of(f.Sorted(cfg.Sort))
+	all := c.narrow(f.Sorted(cfg.Sort))
 	all.observed = l.observed(ctx, all)
 	return all, nil
 }
@@ -226,9 +226,9 @@ func (c *call) refuse(call string, ticket bool) error {
 	}
 }
 
-// of is what the call asks for of the documents that this filter finds, which are
+// narrow is what the call asks for of the documents that this filter finds, which are
 // some of those that the call's own filter finds.
-func (c call) of(f engine.Filter) *call {
+func (c call) narrow(f engine.Filter) *call {
 	c.filter, c.document = f, ""
 	if f.Pin != nil {
 		c.document = waitqueue.Key(f.Pin)
@@ -236,12 +236,12 @@ func (c call) of(f engine.Filter) *call {
 	if c.lane = c.document; c.lane == "" {
 		c.lane = f.Key()
 	}
-	c.observed.names(documentOf(f.Pin))
+	c.observed.nameDocument(documentOf(f.Pin))
 	return &c
 }
 
-// by is the request for an entry with this id.
-func (c *call) by(id uuid.UUID) engine.Request {
+// requestWith is the request for an entry with this id.
+func (c *call) requestWith(id uuid.UUID) engine.Request {
 	r := c.request
 	r.ID = id
 	return r
@@ -249,7 +249,7 @@ func (c *call) by(id uuid.UUID) engine.Request {
 
 // waiter is that request as the wait queue takes it.
 func (c *call) waiter(id uuid.UUID) waitqueue.Request {
-	return waitqueue.Request{Request: c.by(id), Exact: c.filter.Exact, Begun: c.begun, Nested: slices.ContainsFunc(c.holding, c.isOf)}
+	return waitqueue.Request{Request: c.requestWith(id), Exact: c.filter.Exact, Begun: c.begun, Nested: slices.ContainsFunc(c.holding, c.isOf)}
 }
 
 // failed makes the error of an acquire. If its context, MaxWait or Close has ended
@@ -258,9 +258,9 @@ func (c *call) waiter(id uuid.UUID) waitqueue.Request {
 // answer, it says so.
 func (c *call) failed(ctx context.Context, err error) error {
 	if endedBy(ctx, err) {
-		conflict, silence := c.progress.told()
+		conflict, silence := c.progress.report()
 		if conflict == nil && !errors.Is(err, doclock.ErrConflict) {
-			conflict = c.known()
+			conflict = c.knownConflict()
 		}
 		err = oneline.Join(err, conflict, cmp.Or(c.locker.engine.Unreachable(), silence))
 	}
@@ -275,17 +275,17 @@ func (c *call) doubted(err error) error {
 	return oneline.Join(err, errMayHaveEnded)
 }
 
-// told is the last conflict, or the one that this process knows, or nil.
-func (c *call) told() error {
-	if conflict, _ := c.progress.told(); conflict != nil {
+// lastConflict is the last conflict, or the one that this process knows, or nil.
+func (c *call) lastConflict() error {
+	if conflict, _ := c.progress.report(); conflict != nil {
 		return conflict
 	}
-	return c.known()
+	return c.knownConflict()
 }
 
-// known is the conflict that the wait queue's view of the document shows for the
+// knownConflict is the conflict that the wait queue's view of the document shows for the
 // acquire, or nil without a view.
-func (c *call) known() error {
+func (c *call) knownConflict() error {
 	img := c.locker.queues.View(c.document)
 	if img == nil {
 		return nil
@@ -332,7 +332,7 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 			u.events = events
 		}
 	}()
-	ctx = c.observed.counted(ctx)
+	ctx = c.observed.count(ctx)
 	if c.maxWait != nil || c.tries() {
 		most := c.bounds.Timeout
 		if c.tries() {
@@ -420,8 +420,8 @@ func (c *call) find(ctx context.Context) (granted, error) {
 	if got.lease != nil || !waits(err) {
 		return a.end(ctx, got, err, nil)
 	}
-	a.call = c.of(c.filter.At(c.locker.engine.Pin(got.image)))
-	c.progress.refused(err)
+	a.call = c.narrow(c.filter.At(c.locker.engine.Pin(got.image)))
+	c.progress.note(err)
 	return a.wait(ctx, waitqueue.Known{Image: got.image, Sent: got.sent})
 }
 
@@ -457,7 +457,7 @@ func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(hand
 		got, result, err := step(handed)
 		if ctx.Err() != nil {
 			if waits(err) {
-				a.progress.refused(err)
+				a.progress.note(err)
 				err = attempt.Ended(ctx)
 			}
 			return got, err
@@ -472,7 +472,7 @@ func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(hand
 			}
 			return granted{}, err
 		}
-		a.progress.refused(err)
+		a.progress.note(err)
 		a.observed.emitWaiting(err)
 	}
 }
@@ -498,7 +498,7 @@ func (a *arrival) step(ctx context.Context, handed *engine.Answer) (got granted,
 // result is what a step has brought, for the wait queue. The document is the image's, or the
 // one that the filter names.
 func (a *arrival) result(got granted) waitqueue.Result {
-	r := waitqueue.Result{ID: a.id, Held: got.lease != nil, Place: a.queued(), Image: got.image, Document: a.document}
+	r := waitqueue.Result{ID: a.id, Held: got.lease != nil, Place: a.queuePlace(), Image: got.image, Document: a.document}
 	if got.image != nil {
 		r.Document = waitqueue.Key(a.locker.engine.Pin(got.image))
 	}

@@ -39,8 +39,8 @@ func (u *unsure) count() {
 	u.last = time.Now()
 }
 
-// of are the attempts as those of a request.
-func (u unsure) of(r engine.Request) []lease.Unanswered {
+// attempts are those of a request.
+func (u unsure) attempts(r engine.Request) []lease.Unanswered {
 	if u.n == 0 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (a *arrival) ask(ctx context.Context, noPlace bool) (got granted, err error
 // a filter that pins the document may be sent twice: another one could find another
 // document.
 func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, err error) {
-	e, r := a.locker.engine, a.by(a.id)
+	e, r := a.locker.engine, a.requestWith(a.id)
 	if a.place != nil {
 		return got, a.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
 			got, err = e.Confirm(ctx, a.place.Pin, r)
@@ -114,9 +114,9 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 // judge applies an answer. An arrival is granted, or refused, or waits; a waiting
 // entry is granted, or kept, or lost ([doclock.ErrLost]).
 func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
-	e, r := a.locker.engine, a.by(a.id)
+	e, r := a.locker.engine, a.requestWith(a.id)
 	got.image, got.sent = answer.Image, answer.Sent.Mono
-	a.observed.sees(answer.Image)
+	a.observed.lookAt(answer.Image)
 	arrives := a.place == nil
 	switch {
 	case !arrives && answer.Outcome == engine.Lost:
@@ -142,13 +142,13 @@ func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 		return got, err
 	}
 	a.place = nil
-	got.lease = a.locker.leases.New(e.Grant(answer.Image, r), answer.Sent, a.unsure.of(r)...)
+	got.lease = a.locker.leases.New(e.Grant(answer.Image, r), answer.Sent, a.unsure.attempts(r)...)
 	return got, nil
 }
 
 // lost leaves the entry to the clean-up, and is the error of its loss.
 func (a *arrival) lost(answer engine.Answer, seen bool) error {
-	a.locker.cleanup.discard(a.place.Pin, a.by(a.id), a.unsure, seen, nil)
+	a.locker.cleanup.discard(a.place.Pin, a.requestWith(a.id), a.unsure, seen, nil)
 	err := a.locker.missing(*a.place, answer)
 	a.place, a.unsure, a.pruned = nil, unsure{}, true
 	return err
@@ -191,23 +191,23 @@ func (a *arrival) discard(answer func(error)) {
 	if a.place != nil {
 		pin = a.place.Pin
 	}
-	a.locker.cleanup.discard(pin, a.by(a.id), a.unsure, a.place != nil, answer)
+	a.locker.cleanup.discard(pin, a.requestWith(a.id), a.unsure, a.place != nil, answer)
 }
 
-// queued is the entry's place, or none, as the wait queue knows it.
-func (a *arrival) queued() waitqueue.Place {
+// queuePlace is the entry's place, or none, as the wait queue knows it.
+func (a *arrival) queuePlace() waitqueue.Place {
 	if a.place == nil {
 		return waitqueue.Place{}
 	}
-	return waitqueue.Place{Seq: a.place.Seq, Confirm: a.keeps()}
+	return waitqueue.Place{Seq: a.place.Seq, Confirm: a.confirmPause()}
 }
 
-// keeps is the longest pause between two confirms that keeps the place.
-func (c *call) keeps() time.Duration { return c.locker.engine.Wait(c.request.Tag) / 3 }
+// confirmPause is the longest pause between two confirms that keeps the place.
+func (c *call) confirmPause() time.Duration { return c.locker.engine.Wait(c.request.Tag) / 3 }
 
 // settle sends a command until it is answered, or explains why it has no answer.
 func (c *call) settle(ctx context.Context, command string, settle settler, send func(context.Context) error) error {
-	unsure, err := settle(ctx, c.bounds, func(ctx context.Context) error { return c.progress.during(ctx, send) })
+	unsure, err := settle(ctx, c.bounds, func(ctx context.Context) error { return c.progress.send(ctx, send) })
 	if err == nil {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (c *claim) take(ctx context.Context) (got granted, err error) {
 	routed := c.whole.Pin == nil && len(c.locker.engine.ShardKey) > 0 // old routers refuse a filter without the shard key
 	var front []engine.Pin
 	for narrow := routed; ; {
-		c.call = c.of(c.whole)
+		c.call = c.narrow(c.whole)
 		if c.lost > 0 || narrow && len(front) == 0 {
 			front, err = c.look(ctx, 1<<min(c.lost+c.passed, 6))
 			if err != nil || len(front) == 0 {
@@ -78,7 +78,7 @@ func (c *claim) take(ctx context.Context) (got granted, err error) {
 			rand.Shuffle(len(front), func(i, j int) { front[i], front[j] = front[j], front[i] }) // or the same claims would meet again
 		}
 		if narrow {
-			c.call = c.of(c.whole.At(front[0]))
+			c.call = c.narrow(c.whole.At(front[0]))
 			front = front[1:]
 		}
 		refused := error(nil)
@@ -138,11 +138,11 @@ func (c *claim) ask(ctx context.Context) (got granted, refused, err error) {
 	try := &try{call: c.call, past: c.past, id: uuid.New()}
 	answer, refused, err := try.run(ctx)
 	sent()
-	c.observed.sees(answer.Image)
+	c.observed.lookAt(answer.Image)
 	if err != nil || refused != nil || answer.Outcome != engine.Granted {
 		return got, refused, err
 	}
-	got = granted{c.locker.leases.New(c.locker.engine.Grant(answer.Image, c.by(try.id)), answer.Sent), answer.Image, answer.Sent.Mono}
+	got = granted{c.locker.leases.New(c.locker.engine.Grant(answer.Image, c.requestWith(try.id)), answer.Sent), answer.Image, answer.Sent.Mono}
 	if ctx.Err() != nil {
 		c.takeBack(got.lease)
 		return granted{}, nil, attempt.Ended(ctx)
@@ -167,7 +167,7 @@ func (c *claim) look(ctx context.Context, limit int) (found []engine.Pin, err er
 	sent()
 	if err == nil && len(found) == 0 {
 		c.none = c.notFound()
-		c.progress.refused(c.none)
+		c.progress.note(c.none)
 	}
 	return found, err
 }
@@ -206,12 +206,12 @@ func (t *try) run(ctx context.Context) (got engine.Answer, refused, err error) {
 func (t *try) send(ctx context.Context) (got engine.Answer, err error) {
 	e := t.locker.engine
 	if t.unknown != nil {
-		img, err := e.Claimed(ctx, t.filter, t.by(t.id))
+		img, err := e.Claimed(ctx, t.filter, t.requestWith(t.id))
 		if err != nil {
 			return got, err
 		}
 		if img != nil {
-			got, err = e.Look(ctx, e.Grant(img, t.by(t.id)), t.request.Document)
+			got, err = e.Look(ctx, e.Grant(img, t.requestWith(t.id)), t.request.Document)
 			if err != nil {
 				return got, err
 			}
@@ -226,7 +226,7 @@ func (t *try) send(ctx context.Context) (got engine.Answer, err error) {
 			return engine.Answer{}, nil
 		}
 	}
-	got, err = e.Claim(ctx, t.filter, t.by(t.id), t.past)
+	got, err = e.Claim(ctx, t.filter, t.requestWith(t.id), t.past)
 	if err != nil && !engine.AsFailure(err).Nothing {
 		t.unknown = err
 	}
@@ -236,7 +236,7 @@ func (t *try) send(ctx context.Context) (got engine.Answer, err error) {
 // giveUp leaves the id of the attempt of unknown outcome to the clean-up, and takes a new
 // one. It returns why the outcome is unknown.
 func (t *try) giveUp() (unknown error) {
-	t.locker.cleanup.add(t.filter, t.by(t.id), time.Now(), leftover{entries: 1})
+	t.locker.cleanup.add(t.filter, t.requestWith(t.id), time.Now(), leftover{entries: 1})
 	unknown, t.unknown, t.id = t.unknown, nil, uuid.New()
 	return unknown
 }

@@ -268,8 +268,8 @@ func (l *Locker) observed(ctx context.Context, a *call) *observed {
 	return &observed{call: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
 }
 
-// of is that of an acquire whose users emit its events, each his own.
-func (o *observed) of(s *share) *observed {
+// delegate is that of an acquire whose users emit its events, each his own.
+func (o *observed) delegate(s *share) *observed {
 	if o == nil {
 		return nil
 	}
@@ -286,8 +286,8 @@ func (o *observed) ends() bool {
 	return first
 }
 
-// names has the events name this document from now on.
-func (o *observed) names(document bson.RawValue) {
+// nameDocument has the events name this document from now on.
+func (o *observed) nameDocument(document bson.RawValue) {
 	if o == nil {
 		return
 	}
@@ -296,15 +296,15 @@ func (o *observed) names(document bson.RawValue) {
 	o.document = document
 }
 
-// sees has the events name the document of an image, if there is one.
-func (o *observed) sees(img *engine.Image) {
+// lookAt has the events name the document of an image, if there is one.
+func (o *observed) lookAt(img *engine.Image) {
 	if img != nil {
-		o.names(img.ID)
+		o.nameDocument(img.ID)
 	}
 }
 
-// counted is ctx for the acquire's commands: they are counted.
-func (o *observed) counted(ctx context.Context) context.Context {
+// count is ctx for the acquire's commands: they are counted.
+func (o *observed) count(ctx context.Context) context.Context {
 	if o == nil {
 		return ctx
 	}
@@ -384,10 +384,10 @@ func (o *observed) emitQueued(w *waitqueue.Waiter) {
 	if o == nil {
 		return
 	}
-	if refused, _ := o.call.progress.told(); refused != nil {
+	if refused, _ := o.call.progress.report(); refused != nil {
 		o.emitWaiting(refused)
 	} else if o.call.locker.queues.Asleep(w) {
-		o.emitWaiting(o.call.known())
+		o.emitWaiting(o.call.knownConflict())
 	}
 }
 

@@ -80,7 +80,7 @@ func (l *Locker) ObserveNobody(ctx context.Context) (same bool) {
 	o.emitWaiting(doclock.ErrConflict)
 	o.emitEnd(ctx, nil, doclock.ErrConflict)
 	l.emitFailed(bson.RawValue{}, "write", uuid.Nil, doclock.ErrConflict)
-	return o.counted(ctx) == ctx
+	return o.count(ctx) == ctx
 }
 
 // Owe has the clean-up look for an entry of document 1 under "write", which an attempt

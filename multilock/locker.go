@@ -124,7 +124,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	}
 	l.ops.Enter()
 	defer l.ops.Leave()
-	t, err := a.enqueue(a.observed.counted(ctx))
+	t, err := a.enqueue(a.observed.count(ctx))
 	if err == nil {
 		return t, nil
 	}

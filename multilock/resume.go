@@ -76,7 +76,7 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 		err error
 	}
 	got, gone := attempt.Run(ctx, &l.ops, func() (got result) {
-		got.Answer, got.err = c.resume(c.observed.counted(ctx), k)
+		got.Answer, got.err = c.resume(c.observed.count(ctx), k)
 		return got
 	}, func(result) {})
 	switch {

@@ -81,10 +81,10 @@ func (s *share) wait(ctx context.Context, c *call) error {
 		select {
 		case <-waits:
 			waits = nil
-			c.observed.emitWaiting(c.told())
+			c.observed.emitWaiting(c.lastConflict())
 		case <-s.ended:
 			if waits == nil { // the last holders may be others
-				c.observed.emitWaiting(c.told())
+				c.observed.emitWaiting(c.lastConflict())
 			}
 			return nil
 		case <-ctx.Done():
@@ -115,7 +115,7 @@ func (c *call) join(ctx context.Context) *share {
 		all.all[key] = s
 	}
 	own := *c
-	own.observed = c.observed.of(s)
+	own.observed = c.observed.delegate(s)
 	c.locker.ops.Go(func() { s.begin(acquiring, &own) })
 	return s
 }

@@ -49,7 +49,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 			return cmp.Or(err, attempt.Ended(ctx))
 		}
 		if t.filter.Pin == nil { // the ticket is for the document that the filter has found
-			t.call = c.of(c.filter.At(c.locker.engine.Pin(got.image)))
+			t.call = c.narrow(c.filter.At(c.locker.engine.Pin(got.image)))
 		}
 		if err = t.note(got, err); err != nil {
 			t.observed.emitWaiting(err)
@@ -123,7 +123,7 @@ func (t *Ticket) run(ctx context.Context, op func(context.Context) error) (doclo
 	}
 	held, err := (*lease.Lease)(nil), attempt.Ended(ctx)
 	if ctx.Err() == nil {
-		counted := t.observed.counted(ctx)
+		counted := t.observed.count(ctx)
 		refused, gone := attempt.Run(ctx, &t.locker.ops, func() error { return op(counted) }, func(error) {})
 		if err = cmp.Or(gone, refused); err == nil {
 			held, err = t.handOver(ctx)
@@ -183,7 +183,7 @@ func (t *Ticket) note(got granted, err error) error {
 		return err
 	}
 	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't decided anew, and may find no entry in the way
-		t.progress.refused(err)
+		t.progress.note(err)
 	}
 	t.retryAt = time.Now().Add(t.pause(err))
 	return err
@@ -203,7 +203,7 @@ func (t *Ticket) pause(conflict error) time.Duration {
 			}
 		}
 	}
-	return min(waitqueue.Pause(t.locker.engine.Poll(), waited, waited, free, ahead), t.keeps())
+	return min(waitqueue.Pause(t.locker.engine.Poll(), waited, waited, free, ahead), t.confirmPause())
 }
 
 // wait waits in the document's wait queue, as an Acquire with a waiting entry.
@@ -218,7 +218,7 @@ func (t *Ticket) wait(ctx context.Context) error {
 	inside.holding = slices.Concat(inside.holding, lease.HeldBy(ctx))
 	t.turn <- struct{}{}
 	t.mu.Lock()
-	known := waitqueue.Known{Place: t.queued(), Image: t.got.image, Sent: t.got.sent, Answered: t.came}
+	known := waitqueue.Known{Place: t.queuePlace(), Image: t.got.image, Sent: t.got.sent, Answered: t.came}
 	decided := t.got.lease != nil || t.over != nil
 	t.mu.Unlock()
 	<-t.turn
