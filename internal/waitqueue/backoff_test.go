@@ -35,18 +35,6 @@ func TestPauseKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// It grows with the wait: with no expiry in sight, the shortest after ten times
-// the wait is longer than the longest now.
-func TestPauseGrowsWithTheWait(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		waited := time.Duration(rapid.Int64Range(int64(16*time.Millisecond), int64(800*time.Millisecond)).Draw(t, "waited"))
-		if now, later := Pause(engine.DefaultPollInterval, waited, waited, 0, 0), Pause(engine.DefaultPollInterval, 10*waited, 10*waited, 0, 0); later <= now {
-			t.Fatalf("after %v it is %v, after %v only %v", waited, now, 10*waited, later)
-		}
-	})
-}
-
 // The delay that polling adds stays a small fraction of the wait, and the
 // number of polls is small too.
 func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
