@@ -276,16 +276,6 @@ func (o *observed) delegate(s *share) *observed {
 	return &observed{call: o.call, share: s, ctx: o.ctx}
 }
 
-// ends says that this is the acquire's first end. Only its caller emits an event after
-// it.
-func (o *observed) ends() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	first := !o.over
-	o.over = true
-	return first
-}
-
 // nameDocument has the events name this document from now on.
 func (o *observed) nameDocument(document bson.RawValue) {
 	if o == nil {
@@ -317,7 +307,14 @@ var errPanicked = fmt.Errorf("%w: the caller's own decoding has panicked", doclo
 // emitEnd emits, once, how the acquire has ended: with neither a lease nor an error, by
 // a panic. ctx is what bounded it. The lease's later events are the caller's.
 func (o *observed) emitEnd(ctx context.Context, held *lease.Lease, err error) (events *lease.Announcement) {
-	if o == nil || !o.ends() {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	over := o.over
+	o.over = true // only its caller emits an event after it
+	o.mu.Unlock()
+	if over {
 		return nil
 	}
 	if held == nil && err == nil {

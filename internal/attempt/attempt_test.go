@@ -13,16 +13,6 @@ import (
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
-func TestRunReturnsTheResult(t *testing.T) {
-	var g attempt.Group
-	for name, ctx := range map[string]context.Context{"may end": t.Context(), "never ends": context.Background()} {
-		got, err := attempt.Run(ctx, &g, func() int { return 7 }, func(int) { t.Error("abandoned") })
-		if got != 7 || err != nil {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
-	}
-}
-
 // The caller gets its answer at once, abandoned gets the result, and Close
 // waits for both.
 func TestRunOutlivesItsCaller(t *testing.T) {
