@@ -109,6 +109,10 @@ var (
 
 var acquires = []call{
 	{name: "TryAcquire", begin: nothing, send: func(w *world) error { _, err := w.locks.TryAcquire(w.ctx, one, "write"); return err }},
+	{name: "TryAcquire, TakeOver", begin: (*world).acquireAlone, send: func(w *world) error {
+		_, err := w.locks.TryAcquire(w.ctx, one, "write", doclock.TakeOver(doclock.Holder{ID: w.lease.ID(), Fence: w.lease.Fence()}))
+		return err
+	}},
 	{name: "Acquire", begin: nothing, send: func(w *world) error { _, err := w.locks.Acquire(w.ctx, one, "write"); return err }},
 	{name: "Acquire, MaxWait(20s)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.Acquire(w.ctx, one, "write", doclock.MaxWait(20*time.Second))

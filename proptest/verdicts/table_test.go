@@ -118,6 +118,11 @@ func acquired(w *world, c call, err error) {
 	if errors.Is(err, doclock.ErrNotFound) && !w.rivals {
 		w.Errorf("the document is free: %v", err)
 	}
+	if strings.Contains(c.name, "TakeOver") {
+		if taken := w.taken(); err == nil && !taken || err != nil && taken && !mayHaveEnded(err) {
+			w.Errorf("%v, and the named lease was ended: %t", err, taken)
+		}
+	}
 	if strings.Contains(c.name, "before fn") && err == nil && !w.ran {
 		w.Error("its function never ran")
 	}

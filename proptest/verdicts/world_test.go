@@ -283,6 +283,15 @@ func (w *world) gone() bool {
 	return w.entry().ID == uuid.Nil
 }
 
+// taken says that the lease's entry was ended by a take-over.
+func (w *world) taken() bool {
+	w.mem.Fail(0, mongo.CommandError{})
+	raw, err := w.mem.Client().Database("test").Collection("documents").FindOne(w.Context(), one).Raw()
+	w.must(err)
+	fence, _ := raw.Lookup("lock", "broken").AsInt64OK()
+	return w.lease != nil && fence == w.lease.Fence()
+}
+
 // verdicts are the errors that speak of a lock, and their words.
 var verdicts = []struct {
 	err  error
@@ -292,6 +301,9 @@ var verdicts = []struct {
 }
 
 var errOwn = errors.New("fn's own")
+
+// mayHaveEnded says that an acquire's error speaks of the leases that it was to take over.
+func mayHaveEnded(err error) bool { return strings.Contains(err.Error(), "may have ended") }
 
 // words is a cell's text. What the function has returned is its own, whatever it is.
 func words(err, returned error) string {
@@ -311,6 +323,7 @@ func words(err, returned error) string {
 	}{
 		{errors.Is(err, doclock.ErrConflict), "Conflict"},
 		{errors.Is(err, doclock.ErrNotFound), "NotFound"},
+		{mayHaveEnded(err), "may have ended it"},
 		{errors.Is(err, doclock.ErrReleased), "Released"},
 		{returned != nil && err.Error() == returned.Error() || errors.Is(err, errOwn), "fn's"},
 		{errors.As(err, new(mongo.CommandError)) || unreachable || mongo.IsNetworkError(err), "driver's"},
