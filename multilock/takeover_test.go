@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // holders are those in the way of an acquire.
@@ -394,4 +397,22 @@ func TestTakeOversThatAreRefused(t *testing.T) {
 	} {
 		p.sends(w, 0, name, call, doclock.ErrInvalidArgument)
 	}
+}
+
+// Through another router, with a filter that pins the shard key or one that doesn't, a take-over
+// ends what it names on the shard.
+func TestATakeOverThroughARouter(t *testing.T) {
+	sharded(t, 200*time.Millisecond, func(p *place, slow, fast *mongo.Collection, _ *atomic.Int32) {
+		key := doclock.ShardKey("region")
+		one, two := p.locker(slow, relations.Fair(), key), p.locker(fast, relations.Fair(), key)
+		old := p.got(one.TryAcquire(p.bounded(), northern, "write"))
+		for _, filter := range []bson.D{northern, {{Key: "region", Value: "north"}}} {
+			from := p.conflict(errOf(two.TryAcquire(p.bounded(), filter, "write"))).Holders
+			lease := p.got(two.TryAcquire(p.bounded(), filter, "write", doclock.TakeOver(from...)))
+			p.want(old.Update(p.bounded(), plusOne), doclock.ErrLost)
+			ok(t, lease.Update(p.bounded(), plusOne))
+			old = lease
+		}
+		p.release(old)
+	})
 }
