@@ -247,7 +247,8 @@ func (w *world) settle(id ID) {
 	}
 	for _, m := range w.underWay() {
 		_, stands := w.doc.guarded(m.lease, false)
-		if m.lease.ID == id && slices.Contains([]operation{opAcquire, opTry, opTakeOver, opClaim, opResume}, m.op) || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
+		arrives := slices.Contains([]operation{opAcquire, opTry, opTakeOver, opClaim, opResume}, m.op)
+		if arrives && m.lease.ID == id || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return
 		}
 	}

@@ -23,7 +23,8 @@ func Floors(seeds int) (floors []tally.Floor) {
 	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds}, tally.Floor{Kind: "check", Name: ForeignSkipped, Least: 5 * seeds},
 		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds},
 		tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds / 30})
-	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultTakenOver, FaultLose, FaultHurried, FaultPanic, FaultValidator} {
+	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultTakenOver,
+		FaultLose, FaultHurried, FaultPanic, FaultValidator} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
 	}
 	for _, length := range lengths {
