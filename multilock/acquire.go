@@ -337,6 +337,9 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		most := c.bounds.Timeout
 		if c.tries() {
 			c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
+			if c.request.TakeOver != nil { // and it is known whether it was sent
+				c.bounds.Timeout = most - most/20
+			}
 		} else {
 			most = *c.maxWait
 		}

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +214,23 @@ func TestDetachOfUnknownOutcome(t *testing.T) {
 		}
 		r.wantErr("Release", h.Release(context.Background()), nil)
 		r.wantSent("release")
+	})
+}
+
+// A caller who leaves a detach that is under way has no lease any more.
+func TestADetachThatIsLeftGivesNoGuard(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.server.fault = func(context.Context, call) error { time.Sleep(time.Second); return nil }
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second/2)
+		defer cancel()
+		_, err := h.Detach(ctx)
+		r.wantErr("Detach", err, doclock.ErrOutcomeUnknown)
+		r.wantErr("Err", h.Err(), doclock.ErrReleased)
+		if g := h.Guard(); !reflect.DeepEqual(g, Nothing()) {
+			r.Errorf("the guard is %v", g)
+		}
+		time.Sleep(time.Minute)
 	})
 }
 

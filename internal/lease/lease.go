@@ -96,7 +96,7 @@ func (l *Lease) become(next phase) {
 // or detach on, or after a conversion. One that was refused, or not sent, opens the lease
 // again. The lease is locked.
 func (l *Lease) isOpen() bool {
-	return l.release == nil && l.phase != detached && l.phase != replaced
+	return l.release == nil && (l.phase == held || l.phase == suspended)
 }
 
 // ID implements doclock.Lease.
