@@ -28,11 +28,20 @@ func (l *Lease) Work(ctx context.Context) (work context.Context, end context.Can
 	kept := l.keep(ctx, true)
 	return kept, func(cause error) {
 		if cause == nil {
-			l.KeepAlive(context.WithoutCancel(ctx))
+			l.awaitRelease(ctx)
 			cause = l.Released()
 		}
 		kept.end(cause)
 	}
+}
+
+// awaitRelease renews the lease until its release is sent. Nobody waits for it as for a
+// lease of his own context any more.
+func (l *Lease) awaitRelease(ctx context.Context) {
+	l.mu.Lock()
+	l.returned = true
+	l.mu.Unlock()
+	l.KeepAlive(context.WithoutCancel(ctx))
 }
 
 func (l *Lease) keep(ctx context.Context, outlasts bool) *keptContext {
@@ -111,7 +120,7 @@ func Work(ctx context.Context, leases []*Lease) (work context.Context, end conte
 	return j, func(cause error) {
 		if cause == nil {
 			for _, l := range leases {
-				l.KeepAlive(context.WithoutCancel(ctx))
+				l.awaitRelease(ctx)
 			}
 			cause = doclock.ErrReleased
 		}

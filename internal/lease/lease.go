@@ -46,6 +46,7 @@ type Lease struct {
 	release   *verdict // of the command that ends the lease; nil before it
 	doubt     error    // the lease is replaced, or may be: what a release returns
 	unused    bool     // nobody has used the lock: its release leaves no remainder
+	returned  bool     // the function that runs under the lease has returned: a release follows
 	announced []*Announcement
 }
 
@@ -231,7 +232,7 @@ func (l *Lease) Unused() {
 func (l *Lease) Standing() (entry engine.Entry, standing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.check() != nil || l.release != nil || l.phase != held {
+	if l.check() != nil || l.returned || l.release != nil || l.phase != held {
 		return engine.Entry{}, false
 	}
 	now, entry := l.engine.Clocks(), l.grant.Entry
