@@ -20,9 +20,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// call is what a call of TryAcquire, Enqueue, Acquire, Do or Resume asks for. It doesn't
-// change once it is under way: the goroutine that owns the acquire reads it, and so does
-// the caller.
+// call is what a call of TryAcquire, Enqueue, Acquire, Do or Resume asks for. Once it
+// is under way nothing but its progress changes: the goroutine that owns the acquire reads it,
+// and so does the caller.
 type call struct {
 	locker   *Locker
 	filter   engine.Filter

@@ -85,7 +85,7 @@ func (l *Lease) suspend() error {
 	return nil
 }
 
-// resume ends the suspension, unless a caller has who has revoked the conversion. The lease
+// resume ends the suspension, unless the caller who has revoked the conversion has. The lease
 // goes on with the validity that it had.
 func (l *Lease) resume() {
 	l.mu.Lock()

@@ -8,15 +8,16 @@
 //
 //	            ┌────────── refused, or not sent ───────────┐
 //	            ▼                                           │
-//	granted ─► held ── its last command is sent ─────────► ending ─── executed, or in doubt ──► gone
+//	granted ─► held ── its last command is begun ────────► ending ─── executed, or in doubt ──► gone
 //	          │    ▲                                        ▲   │
 //	Convert   │    │ refused                      a Release │   │ a Detach: executed, or in doubt
 //	          ▼    │                              after it  │   ▼
 //	        suspended ── granted, or in doubt ─► replaced   detached
 //
-// The last command is a Release, UpdateAndRelease, Delete or Detach. While it or a
-// Convert is under way, other calls wait for it. After it they return doclock.ErrReleased, and
-// send nothing; a Release returns the verdict of the last command again. A Release of a
+// The last command is a Release, UpdateAndRelease, Delete or Detach. Once it is begun, new
+// calls return doclock.ErrReleased at once, and those that wait at a gate when it opens; a
+// Release waits for the verdict of the last command. While a Convert is under way, other calls
+// wait for it. A Release of a
 // detached lease is sent only if the Detach is in doubt: it ends the entry, detached or
 // not.
 //
@@ -57,7 +58,7 @@
 //
 // # Events
 //
-// The observer of a Locker gets the events of leases that callers have got. The timer
-// that ends the validity emits a loss by time. The verdict on the command that ends
-// the lease emits all other ends, before the caller gets it.
+// The observer of a Locker gets the events of leases that callers have got. Whoever first
+// sees that a lease is lost emits the loss. A handoff and a conversion emit the end that they
+// are, and the verdict on the command that ends the lease all others, before the caller gets it.
 package lease

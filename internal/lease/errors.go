@@ -66,7 +66,7 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 
 // Judge is a release's error as a verdict on the lock at this moment. A release that was not
 // executed says nothing of the lock by itself. While the lease's time lasts, the
-// server lets nobody in. After that nobody knows. Nor does anybody know after a
+// server lets nobody in but by a break or a take-over. After that nobody knows. Nor does anybody know after a
 // server has found no entry, without a proof, or after a conversion of unknown outcome.
 func (l *Lease) Judge(err error) error {
 	switch {

@@ -103,7 +103,7 @@ func (l *Lease) succeed(ctx context.Context, other *Lease, sent engine.Reading) 
 	}
 }
 
-// emitLost emits a loss that no command of a caller's has found. The lease is locked.
+// emitLost emits a loss, unless the end was emitted. The lease is locked.
 func (l *Lease) emitLost() {
 	for _, a := range l.announced {
 		a.end(a.ctx, "", l.cause)

@@ -410,7 +410,7 @@ func (l *Lease) ended(e Ending) {
 // follower ends with a lease.
 type follower interface{ ended(cause error) }
 
-// follow has another end with the lease, or returns why that has ended.
+// follow makes f end when the lease ends, or returns why that has ended.
 func (l *Lease) follow(f follower) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

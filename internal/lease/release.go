@@ -218,7 +218,7 @@ func (l *Lease) conclude(ctx context.Context, v *verdict, err error) {
 	l.release = nil
 }
 
-// publish publishes the verdict, unless a caller has who has revoked the command. A
+// publish publishes the verdict, unless the caller who has revoked the command has. A
 // lease that goes on has no event of its end. The lease is locked.
 func (l *Lease) publish(ctx context.Context, v *verdict, how doclock.EventHow, err error) bool {
 	if v.isSettled() {

@@ -60,8 +60,8 @@ func (l *Lease) atLimit(now engine.Reading) bool {
 	return l.limit.ttl > 0 && l.validity.left(now) >= l.limit.left(now)
 }
 
-// left is for how long the server certainly lets nobody in, whatever has ended the lease
-// here.
+// left is for how long the server lets nobody in, whatever has ended the lease here, unless
+// a break or a take-over ends the entry.
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
