@@ -224,7 +224,7 @@ func (s *Server) write(m *member, p *promise) error {
 		p.waits, m.busy[session] = true, p.call
 		p.limit, p.late = limit(command, "maxTimeMS"), overtime
 	} else {
-		s.leaves(m, p.call)
+		s.endWait(m, p.call)
 	}
 	if !p.call.Changed { // as MongoDB does, it waits for the member's last write
 		p.at, p.members = m.latest.at, members
@@ -238,8 +238,8 @@ func (s *Server) write(m *member, p *promise) error {
 	return nil
 }
 
-// leaves has a command wait no longer in its session. It needs the mutex.
-func (s *Server) leaves(m *member, call *store.Call) {
+// endWait frees the session of a command that waits no longer. It needs the mutex.
+func (s *Server) endWait(m *member, call *store.Call) {
 	if session, _ := sessionOf(call.Command); m.busy[session] == call {
 		delete(m.busy, session)
 		s.turn()
@@ -292,7 +292,7 @@ func (s *Server) until(m *member, p *promise, holds func() bool) bson.RawValue {
 			if rest <= 0 {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				s.leaves(s.holder(m), p.call)
+				s.endWait(s.holder(m), p.call)
 				*p = promise{reply: m.broken(*p, p.late)}
 				return p.reply
 			}

@@ -45,7 +45,7 @@ type isolated struct {
 	ended   bool
 }
 
-func (s *snapshots) at(p place) *mongo.Collection {
+func (s *snapshots) collection(p place) *mongo.Collection {
 	return s.client.Database("test").Collection(p.coll)
 }
 
@@ -58,7 +58,7 @@ func (s *snapshots) expect(what string, got, want any) {
 // read is a document's number; -1 if it isn't there.
 func (s *snapshots) read(ctx context.Context, p place) int {
 	stored := struct{ N int }{-1}
-	if err := s.at(p).FindOne(ctx, bson.M{"_id": p.id}).Decode(&stored); err != nil && err != mongo.ErrNoDocuments {
+	if err := s.collection(p).FindOne(ctx, bson.M{"_id": p.id}).Decode(&stored); err != nil && err != mongo.ErrNoDocuments {
 		s.t.Fatal(err)
 	}
 	return stored.N
@@ -74,9 +74,9 @@ func number(of map[place]int, p place) int {
 // change writes a document: it adds to the number, there or not, or deletes it.
 func (s *snapshots) change(ctx context.Context, p place, by int) (err error) {
 	if by == 0 {
-		_, err = s.at(p).DeleteOne(ctx, bson.M{"_id": p.id})
+		_, err = s.collection(p).DeleteOne(ctx, bson.M{"_id": p.id})
 	} else {
-		_, err = s.at(p).UpdateOne(ctx, bson.M{"_id": p.id}, bson.M{"$inc": bson.M{"n": by}}, options.UpdateOne().SetUpsert(true))
+		_, err = s.collection(p).UpdateOne(ctx, bson.M{"_id": p.id}, bson.M{"$inc": bson.M{"n": by}}, options.UpdateOne().SetUpsert(true))
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (s *snapshots) step() {
 		ended := make(chan error, 1)
 		go func() { ended <- s.change(context.Background(), p, 1) }()
 		s.waiting[p] = append(s.waiting[p], ended)
-		s.settle()
+		s.checkWaits()
 	case "wait", "step down": // both end all transactions that have begun
 		if rapid.IntRange(0, 4).Draw(t, "long") > 0 {
 			return
@@ -118,7 +118,7 @@ func (s *snapshots) step() {
 		for _, one := range s.open {
 			one.ended = one.ended || one.sees != nil
 		}
-		s.settle()
+		s.checkWaits()
 	default:
 		if len(s.open) > 0 {
 			i := rapid.IntRange(0, len(s.open)-1).Draw(t, "transaction")
@@ -147,13 +147,13 @@ func (s *snapshots) inside(one *isolated, action string, p place) {
 		}
 		s.expect("commit", code(one.session.CommitTransaction(one.ctx)), want)
 		s.mem.LoseReplies(0)
-		s.ends(one, true)
+		s.end(one, true)
 	case "abort":
 		s.expect("abort", one.session.AbortTransaction(one.ctx), nil)
-		s.ends(one, false)
+		s.end(one, false)
 	case "read":
 		if one.ended {
-			s.expect("a read in an aborted transaction", code(s.at(p).FindOne(one.ctx, bson.M{}).Err()), 251)
+			s.expect("a read in an aborted transaction", code(s.collection(p).FindOne(one.ctx, bson.M{}).Err()), 251)
 		} else {
 			s.expect("a read in a transaction", s.read(one.ctx, p), number(one.sees, p))
 		}
@@ -169,7 +169,7 @@ func (s *snapshots) inside(one *isolated, action string, p place) {
 			s.expect("a deletion of nothing", err, nil)
 		case s.writer(p, one) || one.since[p] != s.writes[p]:
 			s.expect("a conflict", conflicts(err), true)
-			s.ends(one, false)
+			s.end(one, false)
 		default:
 			s.expect("a write in a transaction", err, nil)
 			apply(one.sees, p, by)
@@ -188,8 +188,8 @@ func (s *snapshots) writer(p place, but *isolated) bool {
 	return false
 }
 
-// ends ends a transaction. The writes that have waited for it go on.
-func (s *snapshots) ends(one *isolated, commits bool) {
+// end ends a transaction. The writes that have waited for it go on.
+func (s *snapshots) end(one *isolated, commits bool) {
 	if !one.ended && commits {
 		for p := range one.wrote {
 			delete(s.committed, p)
@@ -200,11 +200,11 @@ func (s *snapshots) ends(one *isolated, commits bool) {
 		}
 	}
 	one.ended = true
-	s.settle()
+	s.checkWaits()
 }
 
-// settle looks that exactly those writes wait that have to.
-func (s *snapshots) settle() {
+// checkWaits looks that exactly those writes wait that have to.
+func (s *snapshots) checkWaits() {
 	synctest.Wait()
 	for p, all := range s.waiting {
 		for _, ended := range all {

@@ -210,7 +210,7 @@ func targets(cfg engine.AcquireConfig) []any {
 }
 
 // tries says that the call takes an attempt's time, and no more.
-func (c *call) tries() bool { return c.maxWait != nil && *c.maxWait == 0 || c.request.TakeOver != nil }
+func (c *call) tries() bool { return c.maxWait != nil && *c.maxWait == 0 }
 
 // refuse refuses options that a call has no use for.
 func (c *call) refuse(call string, ticket bool) error {
@@ -333,15 +333,17 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		}
 	}()
 	ctx = c.observed.count(ctx)
-	if c.maxWait != nil || c.tries() {
-		most := c.bounds.Timeout
+	if c.request.TakeOver != nil {
+		c.maxWait = new(time.Duration) // 0
+	}
+	if c.maxWait != nil {
+		most := *c.maxWait
 		if c.tries() {
+			most = c.bounds.Timeout
 			c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
-			if c.request.TakeOver != nil { // and it is known whether it was sent
-				c.bounds.Timeout = most - most/20
-			}
-		} else {
-			most = *c.maxWait
+		}
+		if c.request.TakeOver != nil { // and it is known whether it was sent
+			c.bounds.Timeout = most - most/20
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})

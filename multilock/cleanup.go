@@ -426,6 +426,6 @@ func (c *cleanup) remains(waited bool) error {
 			errs = append(errs, l.err)
 		}
 	}
-	err := leaves("may leave entries that nobody holds", names)
+	err := describeLeft("may leave entries that nobody holds", names)
 	return oneline.Join(append([]error{err}, errs[:min(len(errs), mostNamed)]...)...)
 }

@@ -352,7 +352,7 @@ func (l *Locker) unreleased() error {
 			names = append(names, fmt.Sprintf("%s until %s", nameOf(left.Tag, left.ID, left.Pin.ID()), left.Until.UTC().Format(time.RFC3339)))
 		}
 	}
-	return leaves("leaves leases that nobody has released", names)
+	return describeLeft("leaves leases that nobody has released", names)
 }
 
 func nameOf(tag string, id uuid.UUID, document bson.RawValue) string {
@@ -364,8 +364,8 @@ func nameOf(tag string, id uuid.UUID, document bson.RawValue) string {
 
 const mostNamed = 3
 
-// leaves is the error of a Close that leaves something.
-func leaves(what string, names []string) error {
+// describeLeft is the error of a Close that leaves something.
+func describeLeft(what string, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -466,5 +466,5 @@ func (fs *functions) remain() error {
 	for id, h := range fs.ids() {
 		names = append(names, nameOf(h.Tag(), id, h.DocumentID()))
 	}
-	return leaves("leaves functions that have not ended, or whose leases are not released", names)
+	return describeLeft("leaves functions that have not ended, or whose leases are not released", names)
 }

@@ -58,20 +58,17 @@ func (d decision) arrival(joins bool, id expr, owner string) bson.A {
 	exclusive, refused, blocked := d.arrivalRules(joins)
 	joins = len(blocked) > 0
 
-	var fence, lease, ownLease expr = "$$next", d.granting(), d.held
+	var ownLease expr = d.held
 	if d.waits() {
 		ownLease = cond("$$e."+fenceKey, d.held, d.wait)
 	}
+	entry := d.newGrant(id, call("$literal", owner))
 	if joins {
-		fence = cond("$$waits", "$$REMOVE", "$$next")
-		lease = cond("$$waits", d.wait, lease)
-	}
-	entry := newEntry{id: id, owner: call("$literal", owner), seq: "$$next", fence: fence, since: d.now, expires: call("$add", d.now, lease)}
-	switch {
-	case d.until > 0 && joins:
-		entry.until = cond("$$waits", "$$REMOVE", d.keptOut())
-	case d.until > 0:
-		entry.until = d.keptOut()
+		entry.fence = cond("$$waits", "$$REMOVE", entry.fence)
+		entry.expires = call("$add", d.now, cond("$$waits", d.wait, d.granting()))
+		if d.until > 0 {
+			entry.until = cond("$$waits", "$$REMOVE", entry.until)
+		}
 	}
 	var entered expr = d.put("$$next", d.with(entry.document(), exclusive...))
 	if joins {
@@ -96,7 +93,7 @@ func (d decision) arrival(joins bool, id expr, owner string) bson.A {
 // the pipeline changes nothing: a pruned waiter must not rejoin silently as the
 // last one.
 func (d decision) confirmation(id expr) bson.A {
-	blocked := d.beside(call("$or", "$$e."+fenceKey, call("$lt", "$$e."+seqKey, "$$own."+seqKey)))
+	blocked := d.blockedBy(call("$or", "$$e."+fenceKey, call("$lt", "$$e."+seqKey, "$$own."+seqKey)))
 
 	asBefore := call("$or", "$$waits", "$$own."+fenceKey) // it waits on, or is a repeat
 	granted := cond(asBefore, d.lock+"."+fenceKey, "$$next")
@@ -122,9 +119,9 @@ func (d decision) confirmation(id expr) bson.A {
 			cond(not("$$own"), d.lock, judged))))
 }
 
-// beside are the tests that keep an entry back: more entries that count than its tag
+// blockedBy are the tests that keep an entry back: more entries that count than its tag
 // allows.
-func (d decision) beside(counts expr) (tests []expr) {
+func (d decision) blockedBy(counts expr) (tests []expr) {
 	for _, tag := range d.order {
 		if r := d.rules[d.tag][tag]; r.Kind.Waiting() != relations.Ignored {
 			tests = append(tests, nth(filter(d.survivorsOf(tag), "e", counts), r.Allow))
@@ -165,9 +162,9 @@ func (d decision) repeat(id expr) bson.D {
 // path of the entries of the grant's tag, and id is the new entry's.
 func (d decision) conversion(from string, g Grant, k int64, id expr) bson.A {
 	own := idValue(g.ID)
-	refused := append([]expr{call("$gt", "$$own."+untilKey, d.now)}, append(d.beside("$$e."+fenceKey), d.exhausted()...)...)
+	refused := append([]expr{call("$gt", "$$own."+untilKey, d.now)}, append(d.blockedBy("$$e."+fenceKey), d.exhausted()...)...)
 
-	entry := newEntry{id: id, owner: "$$own." + ownerKey, seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.held)}
+	entry := d.newGrant(id, "$$own."+ownerKey)
 	numbered := call("$mergeObjects", d.lock+"."+tagsKey, bson.D{{Key: g.Tag, Value: inPlace(from, own, bson.D{{Key: writeKey, Value: k}})}})
 	judged := let(append(d.survivors(nil, call("$ne", "$$e."+idKey, own)), d.unknown(), bson.E{Key: "next", Value: d.next()}),
 		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.withAll(entry.document()))))
@@ -187,12 +184,9 @@ func (d decision) takeOver(named []Entry, id expr, owner string) bson.A {
 	taken := call("$in", bson.D{{Key: idKey, Value: "$$e." + idKey}, {Key: fenceKey, Value: orElse("$$e."+fenceKey, 0)}}, "$$named")
 	ended := call("$max", mapped(d.byTag(), "t", call("$max", mapped(filter("$$t.v", "e", d.live(taken)), "e", "$$e."+fenceKey))))
 
-	entry := newEntry{id: id, owner: call("$literal", owner), seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.granting())}
-	if d.until > 0 {
-		entry.until = d.keptOut()
-	}
+	entry := d.newGrant(id, call("$literal", owner))
 	broken := cond("$$ended", bson.D{{Key: brokenKey, Value: call("$max", d.lock+"."+brokenKey, "$$ended")}}, bson.D{})
-	kept := append(d.beside(call("$or", "$$e."+fenceKey, not("$$ended"))), d.exhausted()...)
+	kept := append(d.blockedBy(call("$or", "$$e."+fenceKey, not("$$ended"))), d.exhausted()...)
 	vars := append(d.survivors(nil, not(taken)), d.unknown(not(taken)), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "ended", Value: ended})
 	judged := let(vars, cond(anyOf(kept...), d.lock, call("$mergeObjects", d.put("$$next", d.withAll(entry.document())), broken)))
 	return d.stage(d.keepForeign(cond(d.hasEntry(id), d.repeat(id), let(bson.D{{Key: "named", Value: names}}, judged))))
@@ -478,6 +472,15 @@ func (e newEntry) document() (doc bson.D) {
 		}
 	}
 	return doc
+}
+
+// newGrant is the entry of a grant.
+func (d decision) newGrant(id, owner expr) newEntry {
+	entry := newEntry{id: id, owner: owner, seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.granting())}
+	if d.until > 0 {
+		entry.until = d.keptOut()
+	}
+	return entry
 }
 
 // inherited is what the entry $$e passes on to one that takes its place under

@@ -63,7 +63,7 @@ func (d *queue) pause(w *Waiter) time.Duration {
 	if w.Nested && w.rest == 0 { // it was not refused yet
 		return 0
 	}
-	if w != d.poller && !w.place.taken() && !w.Nested {
+	if w != d.poller && !w.place.isTaken() && !w.Nested {
 		return forEver
 	}
 	if window := d.run.yields(); window > 0 {
@@ -78,12 +78,12 @@ func (d *queue) pause(w *Waiter) time.Duration {
 	interval := d.interval(w, asked, img, ours)
 	if w == d.poller {
 		for _, t := range d.tags {
-			if head := t.first(); head != w && head.state == asleep && !head.place.taken() {
+			if head := t.first(); head != w && head.state == asleep && !head.place.isTaken() {
 				interval = min(interval, d.interval(head, asked, img, ours))
 			}
 		}
 	}
-	if w.place.taken() {
+	if w.place.isTaken() {
 		interval = min(interval, w.place.Confirm)
 	}
 	return max(0, interval-asked, d.unrested(w))
@@ -121,7 +121,7 @@ func (d *queue) times(w *Waiter) (waited, unchanged time.Duration) {
 	if d.view.image == nil {
 		return waited, waited
 	}
-	if w.place.taken() {
+	if w.place.isTaken() {
 		waited = 0
 	}
 	return waited, max(d.clock()-d.view.changed, min(waited, unchangedPerPause*hotPause))
@@ -209,7 +209,7 @@ func (d *queue) successor(released uuid.UUID) *Waiter {
 		img = without(img, released)
 	}
 	for _, w := range d.heads() {
-		if img == nil || w.ID == released || w.state != asleep || !w.place.taken() && !w.Exact {
+		if img == nil || w.ID == released || w.state != asleep || !w.place.isTaken() && !w.Exact {
 			return nil
 		}
 		if blocking, _ := d.inTheWay(w, img); len(blocking) == 0 && d.mayAsk(w, img) {

@@ -88,7 +88,7 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
 	defer func() {
-		if held == uuid.Nil && place.taken() {
+		if held == uuid.Nil && place.isTaken() {
 			p.document.release(r.ID)
 			p.Removed(keyOfOne, r.ID)
 		}
@@ -131,7 +131,7 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 // enter asks for an entry, or whether the one that waits is granted.
 func (p *process) enter(r Request, place Place) *engine.Answer {
 	got := engine.Answer{}
-	if place.taken() {
+	if place.isTaken() {
 		got = p.document.confirm(r.Request)
 	} else {
 		got = p.document.acquire(r.Request)

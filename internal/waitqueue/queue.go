@@ -28,7 +28,7 @@ type Place struct {
 	Confirm time.Duration // the longest pause that keeps it
 }
 
-func (p Place) taken() bool { return p.Confirm > 0 }
+func (p Place) isTaken() bool { return p.Confirm > 0 }
 
 // Known is the knowledge about a waiter that enters. The zero Known is none.
 type Known struct {
@@ -81,7 +81,7 @@ func (w *Waiter) wake() {
 
 // entry is its own one in the document, or nil.
 func (w *Waiter) entry() *engine.Entry {
-	if !w.place.taken() {
+	if !w.place.isTaken() {
 		return nil
 	}
 	return &engine.Entry{ID: w.ID, Seq: w.place.Seq}
@@ -90,8 +90,8 @@ func (w *Waiter) entry() *engine.Entry {
 // before is the order of the waiters of a tag: those with a place in the document
 // come first, by place, and then the others, by arrival.
 func (w *Waiter) before(other *Waiter) bool {
-	switch taken := w.place.taken(); {
-	case taken != other.place.taken():
+	switch taken := w.place.isTaken(); {
+	case taken != other.place.isTaken():
 		return taken
 	case taken:
 		return w.place.Seq < other.place.Seq
@@ -246,7 +246,7 @@ func (d *queue) judge() {
 		d.stirred, d.poller = false, heads[0]
 		d.poller.wake()
 		for _, head := range heads { // those with a place have pauses of their own
-			if head.place.taken() {
+			if head.place.isTaken() {
 				head.wake()
 			}
 		}
@@ -295,7 +295,7 @@ func (d *queue) refused(w *Waiter, img *engine.Image) {
 	}
 	_, unchanged := d.times(w)
 	w.rest = d.restAfter(unchanged)
-	if w.place.taken() {
+	if w.place.isTaken() {
 		w.rest = min(w.rest, w.place.Confirm)
 	}
 	if img := d.view.now(); img != nil {
@@ -324,7 +324,7 @@ func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 // other are let in together.
 func (d *queue) hasChance(w *Waiter, img *engine.Image) bool {
 	blocking, _ := d.inTheWay(w, img)
-	return len(blocking) == 0 || !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
+	return len(blocking) == 0 || !w.place.isTaken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
 		return d.rules[w.Tag][e.Tag].Kind.Arriving() != relations.Blocked
 	})
 }

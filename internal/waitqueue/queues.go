@@ -300,7 +300,7 @@ func (q *Queues) Next(g engine.Grant) *engine.Successor {
 	q.promised[g.ID] = w
 	return &engine.Successor{
 		Request: engine.Request{Tag: w.Tag, ID: w.ID, Document: w.Document, Terms: w.Terms},
-		Waiting: w.place.taken(),
+		Waiting: w.place.isTaken(),
 	}
 }
 
