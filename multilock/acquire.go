@@ -51,8 +51,8 @@ type progress struct {
 	unsure   int       // arrivals that were executed, or may be
 }
 
-// counts counts arrivals that were executed, or may be.
-func (p *progress) counts(n int) {
+// addUnsure counts arrivals that were executed, or may be.
+func (p *progress) addUnsure(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unsure += n

@@ -96,7 +96,7 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 		if a.unsure.n > 0 {
 			filter = e.Again(filter, r)
 		}
-		a.progress.counts(1)
+		a.progress.addUnsure(1)
 		got, err = e.Acquire(ctx, filter, r)
 		if err == nil && got.Outcome == engine.NotFound {
 			err = e.Absent(ctx, filter)
@@ -105,7 +105,7 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 		case err != nil && !engine.AsFailure(err).Nothing:
 			a.unsure.count()
 		case err != nil || got.Outcome != engine.Granted:
-			a.progress.counts(-1)
+			a.progress.addUnsure(-1)
 		}
 		return err
 	})

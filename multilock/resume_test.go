@@ -339,8 +339,8 @@ func TestConvert(t *testing.T) {
 	p.release(p.try(l, "write"))
 }
 
-// Who waits stays behind a conversion: it is granted past a writer that waits for both tags,
-// and that writer is neither in its way nor named. A new reader is refused.
+// A conversion passes a writer that waits for both tags: the writer is not in its way, and no
+// error names him. A new reader is refused.
 func TestRule24WhoWaitsStaysBehindAConversion(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -58,7 +58,7 @@
 //
 // # Events
 //
-// The observer of a Locker gets the events of leases that callers have got. Whoever first
-// sees that a lease is lost emits the loss. A handoff and a conversion emit the end that they
-// are, and the verdict on the command that ends the lease all others, before the caller gets it.
+// A Locker's observer gets the events of the leases that a caller has. The first call that
+// sees a loss emits it. A handoff and a conversion emit their own end. The verdict on the
+// command that ends the lease emits every other end, before the caller gets it.
 package lease

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Copy is a store with the same documents. What is changed in one is not seen in the other.
+// Copy returns a store with the same documents. A change of one doesn't show in the other.
 func (s *Store) Copy() *Store {
 	for _, c := range s.collections {
 		c.shared = true
