@@ -135,3 +135,26 @@ func TestARefusedReleaseIsTriedAgain(t *testing.T) {
 		r.wantUnanswered(l.ID())
 	})
 }
+
+// An acquire by the context of a function that has returned waits for the release, and is not
+// refused as one that would wait for itself.
+func TestAFunctionThatReturnedHoldsNothing(t *testing.T) {
+	virtual(t, func(r *rig) {
+		ends := map[string]func(*Lease) context.CancelCauseFunc{
+			"one":     func(l *Lease) context.CancelCauseFunc { _, end := l.Work(context.Background()); return end },
+			"several": func(l *Lease) context.CancelCauseFunc { _, end := Work(context.Background(), []*Lease{l}); return end },
+		}
+		for name, begin := range ends {
+			l := r.take(1, "write")
+			end := begin(l)
+			if _, standing := l.Standing(); !standing {
+				r.Errorf("%s: the function runs, and its lease doesn't stand", name)
+			}
+			end(nil)
+			if _, standing := l.Standing(); standing {
+				r.Errorf("%s: the function has returned, and its lease stands", name)
+			}
+			r.wantErr("Release", l.Release(context.Background()), nil)
+		}
+	})
+}
