@@ -34,9 +34,9 @@ func found() report {
 	}
 }
 
-// README.md shows the table and the verdict on the races, with other numbers.
-func TestReadmeShowsTheReport(t *testing.T) {
-	page, err := os.ReadFile("../README.md")
+// docs/start.md shows the table and the verdict on the races, with other numbers.
+func TestPageShowsTheReport(t *testing.T) {
+	page, err := os.ReadFile("../docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +46,6 @@ func TestReadmeShowsTheReport(t *testing.T) {
 	r := found()
 	r.late.leftOut = true
 	if want := words(r.table() + r.judge()); !strings.Contains(words(string(page)), want) {
-		t.Errorf("README.md doesn't show %q", want)
+		t.Errorf("docs/start.md doesn't show %q", want)
 	}
 }

@@ -1,4 +1,4 @@
-// Command writelock counts an order's prints, however many print at once.
+// Command writelock packs an order once, however many processes try.
 package main
 
 import (
@@ -15,26 +15,30 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
 	if err != nil { // it may have the URI's password in it
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
+	ctx := context.Background()
 	orders := client.Database("shop").Collection("orders")
-	locks, err := writelock.New(orders, doclock.Upsert())
-	check(err)
+	_, err = orders.InsertOne(ctx, bson.M{"_id": "A-17", "state": "paid"})
+	if !mongo.IsDuplicateKeyError(err) { // an earlier run has inserted it
+		check(err)
+	}
 
-	var order struct{ Prints int }
+	locks, err := writelock.New(orders) // one for the life of the program
+	check(err)
+	var order struct{ State string }
 	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease doclock.Lease) error {
-		printOut(ctx, order.Prints+1) // takes its time: the lock is renewed
-		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}})
-	}, doclock.Into(&order)) // the document, read by the command that locks it
+		if order.State != "paid" {
+			fmt.Println("the order is", order.State) // by another process, while this one waited
+			return nil
+		}
+		fmt.Println("packing the order") // may take minutes: the lock is renewed
+		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "packed"}})
+	}, doclock.Into(&order)) // read by the command that locks it
 	check(err)
-	fmt.Println("prints:", order.Prints+1)
 }
-
-// printOut stands for the printer.
-func printOut(context.Context, int) {}
 
 func check(err error) {
 	if err != nil {
