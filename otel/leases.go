@@ -25,12 +25,22 @@ const (
 // are too many: see the package's comment.
 type leases struct {
 	mu   sync.Mutex
-	byID map[uuid.UUID][]*list.Element // several holders can share an entry, and so an ID
-	all  *list.List                    // of *lease, the oldest first
+	byID map[entry][]*list.Element // several holders can share one
+	all  *list.List                // of *lease, the oldest first
+}
+
+// entry names an entry: those of a batch have one ID.
+type entry struct {
+	id       uuid.UUID
+	document string
+}
+
+func entryOf(e doclock.Event) entry {
+	return entry{e.LeaseID, string([]byte{byte(e.DocumentID.Type)}) + string(e.DocumentID.Value)}
 }
 
 type lease struct {
-	id     uuid.UUID
+	of     entry
 	began  time.Time
 	parent trace.SpanContext
 	notes  []note
@@ -45,7 +55,7 @@ type note struct {
 	message   string
 }
 
-func newLeases() *leases { return &leases{byID: map[uuid.UUID][]*list.Element{}, all: list.New()} }
+func newLeases() *leases { return &leases{byID: map[entry][]*list.Element{}, all: list.New()} }
 
 // began remembers a lease.
 func (l *leases) began(e doclock.Event, parent trace.SpanContext) {
@@ -54,8 +64,8 @@ func (l *leases) began(e doclock.Event, parent trace.SpanContext) {
 	if l.all.Len() == leasesKept {
 		l.forget(l.all.Front())
 	}
-	added := l.all.PushBack(&lease{id: e.LeaseID, began: e.Time, parent: parent})
-	l.byID[e.LeaseID] = append(l.byID[e.LeaseID], added)
+	added := l.all.PushBack(&lease{of: entryOf(e), began: e.Time, parent: parent})
+	l.byID[entryOf(e)] = append(l.byID[entryOf(e)], added)
 }
 
 // note adds a failure to a lease, and to all that share its entry. The first few
@@ -63,7 +73,7 @@ func (l *leases) began(e doclock.Event, parent trace.SpanContext) {
 func (l *leases) note(e doclock.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, element := range l.byID[e.LeaseID] {
+	for _, element := range l.byID[entryOf(e)] {
 		lease := element.Value.(*lease)
 		if e.Kind == doclock.EventRenewalFailed {
 			lease.failed++
@@ -79,7 +89,7 @@ func (l *leases) note(e doclock.Event) {
 func (l *leases) ended(e doclock.Event) lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sharing := l.byID[e.LeaseID]
+	sharing := l.byID[entryOf(e)]
 	if len(sharing) == 0 {
 		return lease{}
 	}
@@ -90,9 +100,9 @@ func (l *leases) ended(e doclock.Event) lease {
 }
 
 func (l *leases) forget(element *list.Element) {
-	id := l.all.Remove(element).(*lease).id
-	l.byID[id] = slices.DeleteFunc(l.byID[id], func(e *list.Element) bool { return e == element })
-	if len(l.byID[id]) == 0 {
-		delete(l.byID, id)
+	of := l.all.Remove(element).(*lease).of
+	l.byID[of] = slices.DeleteFunc(l.byID[of], func(e *list.Element) bool { return e == element })
+	if len(l.byID[of]) == 0 {
+		delete(l.byID, of)
 	}
 }
