@@ -17,6 +17,7 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 var errInTransaction = fmt.Errorf("%w: lock before it starts", doclock.ErrInTransaction)
@@ -72,7 +73,7 @@ func (c *call) isOf(h *lease.Lease) bool {
 // own. If it would wait for itself, it names those of its context alone, or else those
 // that wait for its context.
 func (c *call) conflict(img *engine.Image, own *engine.Entry) error {
-	stuck := c.locker.engine.Stuck(img, standing(c.holding))
+	stuck := c.locker.engine.Stuck(img, standing(c.holding, img.ID))
 	held := &engine.Image{Now: img.Now}
 	for _, e := range stuck.Lock.Entries {
 		if e.Held() {
@@ -93,10 +94,10 @@ func (c *call) conflict(img *engine.Image, own *engine.Entry) error {
 	return fmt.Errorf("%w: document %s was left as it is: %s", doclock.ErrForeignLock, bsonvalue.Readable(img.ID), why)
 }
 
-// standing are the ids of the entries that these leases have.
-func standing(held []*lease.Lease) (ids []uuid.UUID) {
+// standing are the ids of the entries that these leases have in a document.
+func standing(held []*lease.Lease, document bson.RawValue) (ids []uuid.UUID) {
 	for _, h := range held {
-		if _, standing := h.Standing(); standing {
+		if _, standing := h.Standing(); standing && h.DocumentID().Equal(document) {
 			ids = append(ids, h.ID())
 		}
 	}
@@ -142,7 +143,7 @@ func (l *Locker) holders(img *engine.Image, entries []engine.Entry, stuck *engin
 		all = append(all, doclock.Holder{
 			Tag: e.Tag, ID: e.ID, Fence: e.Fence, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
 			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
-			InContext: ours, InProcess: l.leases.Valid(e.ID),
+			InContext: ours, InProcess: l.leases.Valid(img.ID, e.ID),
 		})
 	}
 	return all

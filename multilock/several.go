@@ -194,29 +194,41 @@ func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 	return ctx
 }
 
+// Renew renews the leases, all at the same time, each as [doclock.Lease.Renew] does. Those
+// of one Locker share one command. A lost lease doesn't stop the renewal of the others. The
+// errors are joined as those of Release.
+func (ls Leases) Renew(ctx context.Context) error {
+	return ls.join(func(handles []*lease.Lease) []error { return lease.RenewAll(ctx, handles) },
+		func(l doclock.Lease) error { return l.Renew(ctx) })
+}
+
 // Release releases the leases, all at the same time, each as [doclock.Lease.Release]
-// does, and waits for the answers. A lost lease doesn't stop the release of the
-// others. The errors are joined, and each names its document. The joined error is a
+// does, and waits for the answers. Those of one Locker share one command, but for leases
+// that another command is under way for, or that are handed over. A lost lease doesn't stop
+// the release of the others. The errors are joined, and each names its document. The joined error is a
 // [doclock.ErrLost] if one of the leases was lost, or else a
 // [doclock.ErrOutcomeUnknown] if nobody knows whether one was; it is never both. A
 // lease that was released before gives the same answer again, and sends nothing.
 func (ls Leases) Release(ctx context.Context) error {
+	return ls.join(func(handles []*lease.Lease) []error {
+		errs := lease.ReleaseAll(ctx, handles)
+		for i, h := range handles {
+			errs[i] = h.Judge(errs[i]) // the releases of the others have taken their time
+		}
+		return errs
+	}, func(l doclock.Lease) error { return l.Release(ctx) })
+}
+
+// join sends a command for all leases, and joins the errors.
+func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease) error) error {
 	handles, others := ls.handles()
-	errs := make([]error, len(handles))
+	var errs, rest []error
 	var all sync.WaitGroup
-	for i, h := range handles {
-		all.Go(func() {
-			errs[i] = h.Unlock(ctx)
-		})
-	}
-	var rest []error
+	all.Go(func() { errs = own(handles) })
 	for _, l := range others {
-		rest = append(rest, l.Release(ctx))
+		rest = append(rest, other(l))
 	}
 	all.Wait()
-	for i, h := range handles {
-		errs[i] = h.Judge(errs[i]) // the releases of the others have taken their time
-	}
 	err := engine.Raise(oneline.Join(append(errs, rest...)...))
 	if errors.Is(err, doclock.ErrLost) {
 		return lease.Only(doclock.ErrLost, err)
@@ -248,6 +260,8 @@ type none struct{ doclock.Lease }
 var errNone = fmt.Errorf("%w: it was never acquired", doclock.ErrLost)
 
 func (none) Release(context.Context) error { return errNone }
+
+func (none) Renew(context.Context) error { return errNone }
 
 func (none) KeepAlive(ctx context.Context) context.Context {
 	ctx, end := context.WithCancelCause(ctx)

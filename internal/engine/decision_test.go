@@ -117,8 +117,8 @@ func TestTermsOfAnAcquire(t *testing.T) {
 		w.is(stored{fence: n0, tags: rows{"write": {entry}}})
 	}
 	standing, _, err := p.Standing(t.Context(), []Grant{g})
-	if err != nil || standing[ann] != (Standing{Left: time.Minute}) {
-		t.Errorf("it stands as %v, %v", standing[ann], err)
+	if err != nil || standing[0] != (Standing{Left: time.Minute}) {
+		t.Errorf("it stands as %v, %v", standing, err)
 	}
 }
 

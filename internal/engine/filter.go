@@ -29,6 +29,19 @@ func (p Pin) Compare(other Pin) int {
 	return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
 }
 
+// equals says that both pins are of one document, as a server's answers name it.
+func (p Pin) equals(other Pin) bool {
+	return bytes.Equal(encoded(bson.D(p)).Value, encoded(bson.D(other)).Value)
+}
+
+// among matches the documents of the pins.
+func (e *Engine) among(pins []Pin) bson.D {
+	if len(e.ShardKey) == 0 {
+		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: idsOf(pins)}}}}
+	}
+	return bson.D{{Key: "$or", Value: filtersOf(pins)}} // the router sends them to the right shards
+}
+
 func idsOf(pins []Pin) bson.A {
 	all := make(bson.A, len(pins))
 	for i, pin := range pins {

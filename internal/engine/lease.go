@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -106,20 +105,39 @@ func (e *Engine) renewing(g Grant) bson.RawValue {
 // didn't. If the outcome is Lost, or there is an error, some entries may have
 // been extended: see [Engine.Standing].
 func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
-	statements := make([]bson.Raw, len(grants))
-	for i, g := range grants {
-		statements[i] = updateOf(e.Guard(g), e.renewing(g))
-	}
-	sent, err := e.begin(ctx)
+	missing, sent, err := e.each(ctx, forRenew, grants, func(g Grant) any { return e.renewing(g) })
 	a := Answer{Outcome: Lost, Sent: sent}
-	if err != nil {
-		return a, err
-	}
-	reply, err := e.statements(ctx, forRenew, "update", statements...)
-	if err == nil && counted(reply, "n") == int64(len(grants)) {
+	if err == nil && missing == 0 {
 		a.Outcome = Renewed
 	}
 	return a, err
+}
+
+// ReleaseAll sends the releases of several leases in one command, each by id and fencing
+// token. It counts the entries that were not there, and doesn't name them. If there is an
+// error, some entries may have been removed.
+func (e *Engine) ReleaseAll(ctx context.Context, grants []Grant) (missing int, err error) {
+	missing, _, err = e.each(ctx, forRelease, grants, func(g Grant) any {
+		if g.Until.IsZero() {
+			return e.fill(releasing, g.Tag, Terms{}, g.ID)
+		}
+		return bson.A{e.remainder(g)}
+	})
+	return missing, err
+}
+
+// each sends an update of each grant's entry in one command, and counts those that are not
+// there.
+func (e *Engine) each(ctx context.Context, comment bson.RawValue, grants []Grant, update func(Grant) any) (missing int, sent Reading, err error) {
+	statements := make([]bson.Raw, len(grants))
+	for i, g := range grants {
+		statements[i] = updateOf(e.Guard(g), update(g))
+	}
+	if sent, err = e.begin(ctx); err != nil {
+		return 0, sent, err
+	}
+	reply, err := e.statements(ctx, comment, "update", statements...)
+	return len(grants) - int(counted(reply, "n")), sent, err
 }
 
 // Standing is what a read shows of a lease's entry, which is there with its fencing
@@ -130,44 +148,37 @@ type Standing struct {
 }
 
 // Standing reads, in one command, how several leases stand. Where the server has
-// members, the read is the proof that an entry is not there.
-func (e *Engine) Standing(ctx context.Context, grants []Grant) (all map[uuid.UUID]Standing, sent Reading, err error) {
-	all = make(map[uuid.UUID]Standing, len(grants))
+// members, the read is the proof that an entry is not there. Leases of several documents may
+// have one id.
+func (e *Engine) Standing(ctx context.Context, grants []Grant) (all []Standing, sent Reading, err error) {
+	all = make([]Standing, len(grants))
+	pins := make([]Pin, len(grants))
+	for i, g := range grants {
+		pins[i], all[i].Lost = g.Pin, &Answer{Outcome: Lost, Gone: true}
+	}
 	see := func(doc bson.Raw) {
 		now, _ := doc.Lookup(nowKey).TimeOK()
 		entries := e.allEntries(doc)
 		img, _ := e.imageOf(doc)
-		for _, g := range grants {
+		for at, g := range grants {
 			i := slices.IndexFunc(entries, g.owns)
 			switch {
 			case !g.Pin.ID().Equal(img.ID):
 			case i >= 0:
-				all[g.ID] = Standing{Left: min(max(entries[i].Expires.Sub(now), 0)-e.Tolerance, g.TTL)}
-			case bytes.Equal(encoded(bson.D(g.Pin)).Value, encoded(bson.D(e.Pin(img))).Value): // and not the document of that _id on another shard
-				all[g.ID] = Standing{Lost: &Answer{Outcome: Lost, Image: img}}
+				all[at] = Standing{Left: e.left(entries[i], now, g.TTL)}
+			case g.Pin.equals(e.Pin(img)): // and not the document of that _id on another shard
+				all[at].Lost = &Answer{Outcome: Lost, Image: img}
 			}
 		}
 	}
-	found := search{comment: forProof, filter: e.anyOf(grants), fields: e.projection(Request{}), batch: int32(len(grants)) + 1}
+	found := search{comment: forProof, filter: e.among(pins), fields: e.projection(Request{}), batch: int32(len(grants)) + 1}
 	sent, err = e.newest(ctx, found, see)
-	for _, g := range grants {
-		if _, there := all[g.ID]; !there {
-			all[g.ID] = Standing{Lost: &Answer{Outcome: Lost, Gone: true}}
-		}
-	}
 	return all, sent, err
 }
 
-// anyOf matches the documents of the grants.
-func (e *Engine) anyOf(grants []Grant) bson.D {
-	pins := make([]Pin, len(grants))
-	for i, g := range grants {
-		pins[i] = g.Pin
-	}
-	if len(e.ShardKey) == 0 {
-		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: idsOf(pins)}}}}
-	}
-	return bson.D{{Key: "$or", Value: filtersOf(pins)}} // the router sends them to the right shards
+// left is for how long an entry counts that a read has shown: from the read's send on.
+func (e *Engine) left(entry Entry, now time.Time, ttl time.Duration) time.Duration {
+	return min(max(entry.Expires.Sub(now), 0)-e.Tolerance, ttl)
 }
 
 // Write sends the caller's update under the guard and keeps the lock. k is the

@@ -106,9 +106,9 @@ func (p *peer) standing(want map[uuid.UUID]time.Duration, grants ...Grant) {
 			p.Error(err)
 		}
 		got := map[uuid.UUID]time.Duration{}
-		for id, s := range all {
+		for i, s := range all {
 			if s.Lost == nil {
-				got[id] = s.Left
+				got[grants[i].ID] = s.Left
 			} else if lost := *s.Lost; lost.Outcome != Lost || lost.Gone != (lost.Image == nil) {
 				p.Errorf("lost: %+v", lost)
 			}

@@ -161,7 +161,7 @@ func (l *Lease) discard(ctx context.Context) {
 // is there. It releases the old entry first: without that one no late attempt makes the
 // new one. If its release is refused or not sent, the holder may release it.
 func (l *Lease) withdraw(ctx context.Context, to engine.Request, err error) {
-	released := l.sendRelease(attempt.Detached(ctx), &handoff{lease: l})
+	released := l.sendRelease(attempt.Detached(ctx), &handoff{lease: l}, nil)
 	l.emitEnds(ctx, doclock.HowConverted, err)
 	unanswered := oneAttempt(to)
 	if repeatable(released) {

@@ -66,7 +66,7 @@ func TestConversionEndsTheHandle(t *testing.T) {
 		r.wantEnded(h, kept)
 		r.wantSent("convert")
 
-		if next.Tag() != "read" || next.ID() == h.ID() || next.Fence() <= h.Fence() || !r.Valid(next.ID()) {
+		if next.Tag() != "read" || next.ID() == h.ID() || next.Fence() <= h.Fence() || !r.Valid(next.DocumentID(), next.ID()) {
 			r.Errorf("the new lease is %+v", next.grant)
 		}
 		r.wantErr("the new Err", next.Err(), nil)

@@ -38,8 +38,8 @@ func (r *rig) wantEnded(h *Lease, kept context.Context) {
 	<-kept.Done()
 	r.wantErr("KeepAlive", context.Cause(kept), doclock.ErrReleased)
 	r.wantErr("Err", h.Err(), doclock.ErrReleased)
-	if r.Valid(h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
-		r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
+	if r.Valid(h.DocumentID(), h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
+		r.Errorf("valid %v, %v left, guard %v", r.Valid(h.DocumentID(), h.ID()), h.Remaining(), h.Guard())
 	}
 	ctx := context.Background()
 	_, err := h.Convert(ctx, "read")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 type Lease struct {
 	*locker
 	grant      engine.Grant
+	next       *Lease       // of the same id, in another document; of Leases
 	unanswered []Unanswered // attempts of the acquire
 
 	writing  gate // one write at a time, or what ends the lease
@@ -255,13 +255,14 @@ type locker struct {
 type commands interface {
 	Renew(context.Context, engine.Grant) (engine.Answer, error)
 	RenewAll(context.Context, []engine.Grant) (engine.Answer, error)
-	Standing(context.Context, []engine.Grant) (all map[uuid.UUID]engine.Standing, sent engine.Reading, err error)
+	Standing(context.Context, []engine.Grant) (all []engine.Standing, sent engine.Reading, err error)
 
 	Write(ctx context.Context, g engine.Grant, u *engine.Update, number int64) (engine.Answer, error)
 	WriteAndRelease(context.Context, engine.Grant, *engine.Update) (engine.Answer, error)
 	WriteAndHandOff(context.Context, engine.Grant, *engine.Update, engine.Successor) (engine.Answer, error)
 	Handoff(context.Context, engine.Grant, engine.Successor) (engine.Answer, error)
 	Release(context.Context, engine.Grant) (engine.Answer, error)
+	ReleaseAll(context.Context, []engine.Grant) (missing int, err error)
 	Delete(context.Context, engine.Grant) (engine.Answer, error)
 	Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (engine.Answer, error)
 	Convert(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error)
@@ -275,8 +276,8 @@ type Leases struct {
 	locker
 	keeper keeper
 
-	mu  sync.Mutex // taken last
-	all map[uuid.UUID]*Lease
+	mu  sync.Mutex           // taken last
+	all map[uuid.UUID]*Lease // by its id, the first of a batch
 }
 
 // NewLeases is for Lockers: the commands are sent with ops, succession learns how each
@@ -309,7 +310,7 @@ func (ls *Leases) begin(g engine.Grant, v, limit validity, unanswered []Unanswer
 		writing: make(gate, 1), renewing: make(gate, 1),
 	}
 	ls.mu.Lock()
-	ls.all[g.ID] = l
+	l.next, ls.all[g.ID] = ls.all[g.ID], l
 	ls.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,10 +318,13 @@ func (ls *Leases) begin(g engine.Grant, v, limit validity, unanswered []Unanswer
 	return l
 }
 
-// Valid reports whether a lease with this id is here, and not over.
-func (ls *Leases) Valid(id uuid.UUID) bool {
+// Valid reports whether a lease of this document with this id is here, and not over.
+func (ls *Leases) Valid(document bson.RawValue, id uuid.UUID) bool {
 	ls.mu.Lock()
 	l := ls.all[id]
+	for l != nil && !l.DocumentID().Equal(document) {
+		l = l.next
+	}
 	ls.mu.Unlock()
 	return l != nil && !l.isOver()
 }
@@ -334,7 +338,12 @@ type Left struct {
 // Left are the leases that are valid, or whose last command is not answered yet.
 func (ls *Leases) Left() (all []Left) {
 	ls.mu.Lock()
-	leases := maps.Clone(ls.all)
+	var leases []*Lease
+	for _, l := range ls.all {
+		for ; l != nil; l = l.next {
+			leases = append(leases, l)
+		}
+	}
 	ls.mu.Unlock()
 	for _, l := range leases {
 		if left := l.left() + l.engine.Tolerance; left > 0 {
@@ -344,10 +353,24 @@ func (ls *Leases) Left() (all []Left) {
 	return all
 }
 
-func (ls *Leases) remove(id uuid.UUID) {
+func (ls *Leases) remove(l *Lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	delete(ls.all, id)
+	first := ls.all[l.grant.ID]
+	switch {
+	case first == nil:
+	case first == l && l.next == nil:
+		delete(ls.all, l.grant.ID)
+	case first == l:
+		ls.all[l.grant.ID] = l.next
+	default:
+		for ; first.next != nil; first = first.next {
+			if first.next == l {
+				first.next = l.next
+				return
+			}
+		}
+	}
 }
 
 // Succession is the Locker, as a lease sees it that ends. It is called under no mutex
@@ -402,7 +425,7 @@ type Unanswered struct {
 
 // ended reports to the Locker how the lease has ended.
 func (l *Lease) ended(e Ending) {
-	l.leases.remove(l.grant.ID)
+	l.leases.remove(l)
 	e.Grant = l.grant
 	l.succession.Ended(e)
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,14 +47,18 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	}
 	v, first := l.claim()
 	if first {
-		ctx := attempt.Detached(ctx)
-		l.ops.Go(func() {
-			l.writing <- struct{}{}
-			defer l.writing.unlock()
-			l.leave(ctx, v)
-		})
+		l.begin(attempt.Detached(ctx), v)
 	}
 	return l.Judge(l.await(ctx, v))
+}
+
+// begin begins a release by itself.
+func (l *Lease) begin(ctx context.Context, v *verdict) {
+	l.ops.Go(func() {
+		l.writing <- struct{}{}
+		defer l.writing.unlock()
+		l.leave(ctx, v)
+	})
 }
 
 // claim claims the right to release the lease; only the first caller has it.
@@ -99,8 +104,13 @@ func (l *Lease) leave(ctx context.Context, v *verdict) {
 	}
 	l.renewing <- struct{}{}
 	defer l.renewing.unlock()
-	to := l.handoff()
-	err := l.sendRelease(ctx, to)
+	l.depart(ctx, v, l.handoff(), nil)
+}
+
+// depart sends the release, and settles the verdict. unsure is set if a command before it may
+// have released the lease.
+func (l *Lease) depart(ctx context.Context, v *verdict, to *handoff, unsure error) {
+	err := l.sendRelease(ctx, to, unsure)
 	l.conclude(ctx, v, err)
 	to.close(err)
 }
@@ -124,18 +134,18 @@ func (l *Lease) giveWay(ctx context.Context, v *verdict) bool {
 // nothing is followed by a plain release, because the id may stand there with
 // another fencing token. A lost lease is released too: a late duplicate may have
 // brought its id back. It stays lost, whatever the server answers.
-func (l *Lease) sendRelease(ctx context.Context, to *handoff) error {
+func (l *Lease) sendRelease(ctx context.Context, to *handoff, unsure error) error {
 	known := l.declaredLoss()
 	// It is sent even if its caller has given up.
 	ctx = engine.WithSending(ctx, l.sending(nil))
 	l.giveUp() // before anything is sent
 	first := l.engine.Clocks()
 	var got engine.Answer
-	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
+	again, err := l.settle(ctx, func(ctx context.Context) (err error) {
 		got, err = l.releaseTo(ctx, to, first)
 		return err
 	})
-	switch {
+	switch unsure = cmp.Or(again, unsure); {
 	case known != nil:
 		return oneline.Join(known, engine.PanicIn(err))
 	case err != nil && unsure == nil:
@@ -284,7 +294,7 @@ func (l *Lease) lastWritten(ctx context.Context, to *handoff, got engine.Answer,
 	default:
 		err = l.unknown("update", unsure)
 	}
-	_ = l.sendRelease(attempt.Detached(ctx), to) // a late duplicate may have brought the id back
+	_ = l.sendRelease(attempt.Detached(ctx), to, nil) // a late duplicate may have brought the id back
 	return err
 }
 
@@ -387,7 +397,7 @@ func (l *Lease) claimAll(ctx context.Context) (*verdict, error) {
 // is still on its way: both need the lease's entry, and both remove it.
 func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
 	if l.declaredLoss() != nil {
-		released = l.sendRelease(attempt.Detached(ctx), to)
+		released = l.sendRelease(attempt.Detached(ctx), to, nil)
 		return released, released
 	}
 	first := l.engine.Clocks()
@@ -405,7 +415,7 @@ func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, 
 		err = l.Judge(l.failed(c.name, err))
 		return err, err
 	}
-	released = l.sendRelease(attempt.Detached(ctx), to)
+	released = l.sendRelease(attempt.Detached(ctx), to, nil)
 	if unsure != nil { // what the release finds proves nothing more
 		err = l.unknown(c.name, unsure)
 		return err, err
@@ -419,7 +429,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, to *handoff, u *engine.Upda
 	if repeatable(err) && engine.Revoke(ctx) { // and the caller may go on
 		return l.Judge(err), l.Judge(err)
 	}
-	released = l.sendRelease(attempt.Detached(ctx), to)
+	released = l.sendRelease(attempt.Detached(ctx), to, nil)
 	if err == nil && !repeatable(released) { // nobody was let in before the last write
 		released = nil
 	}

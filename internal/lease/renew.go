@@ -19,7 +19,10 @@ import (
 // has them sent in time.
 
 // Renew implements doclock.Lease.
-func (l *Lease) Renew(ctx context.Context) error {
+func (l *Lease) Renew(ctx context.Context) error { return engine.Raise(l.prolong(ctx)) }
+
+// prolong is Renew for goroutines that are not the caller's: it raises no panic.
+func (l *Lease) prolong(ctx context.Context) error {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
@@ -31,7 +34,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		return l.renew(ctx, func(error) {})
 	})
 	l.emitUnknown(ctx, nil, err)
-	return engine.Raise(err)
+	return err
 }
 
 // renew renews with one command, repeated while the lease is valid. It reports each
@@ -119,7 +122,8 @@ func renew(leases []*Lease) failure {
 		return renewOne(ours[0])
 	default:
 		slices.SortFunc(ours, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
-		return renewAll(ours)
+		f, _ := renewAll(ours)
+		return f
 	}
 }
 
@@ -145,8 +149,8 @@ func trouble(err error) bool { return err != nil && engine.AsFailure(err).Troubl
 
 // renewAll renews leases by rule 20. If the command matched all of their entries,
 // they are valid from its send on. If not, a read shows for how long each of them
-// stands.
-func renewAll(leases []*Lease) failure {
+// stands. The error says that some of them may not be renewed.
+func renewAll(leases []*Lease) (failure, error) {
 	with := leases[0].locker
 	grants := make([]engine.Grant, len(leases))
 	for i, l := range leases {
@@ -160,11 +164,11 @@ func renewAll(leases []*Lease) failure {
 			l.extend(validity{from: got.Sent, ttl: l.grant.TTL})
 			l.emitRenewal(engine.Renewed, nil)
 		}
-		return failure{}
+		return failure{}, nil
 	}
 	emitFailedRenewals(leases, failed)
 	if trouble(failed) && engine.AsFailure(failed).Nothing { // a read would tell what is known
-		return failure{trouble: true}
+		return failure{trouble: true}, failed
 	}
 	ctx, cancel = timeoutFor(leases)
 	defer cancel()
@@ -173,10 +177,10 @@ func renewAll(leases []*Lease) failure {
 		emitFailedRenewals(leases, err)
 	}
 	if err != nil {
-		return failure{trouble: trouble(failed) || trouble(err)} // nobody answers: no lease is the reason
+		return failure{trouble: trouble(failed) || trouble(err)}, err // nobody answers: no lease is the reason
 	}
-	for _, l := range leases {
-		entry := standing[l.grant.ID]
+	for i, l := range leases {
+		entry := standing[i]
 		switch {
 		case entry.Lost == nil:
 			l.extend(lasting(entry.Left, sent, l.grant.TTL))
@@ -187,7 +191,7 @@ func renewAll(leases []*Lease) failure {
 			_ = l.lose(*entry.Lost)
 		}
 	}
-	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}
+	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}, failed
 }
 
 // brokenOff says that a connection broke, and that nobody waited for an answer

@@ -124,6 +124,18 @@ func (s *server) Release(ctx context.Context, g engine.Grant) (engine.Answer, er
 	return s.one(ctx, "release", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
 }
 
+func (s *server) ReleaseAll(ctx context.Context, grants []engine.Grant) (missing int, err error) {
+	_, err = s.execute(ctx, "release all", grants, func() {
+		for _, g := range grants {
+			if s.entries[g.ID] == nil {
+				missing++
+			}
+			delete(s.entries, g.ID)
+		}
+	})
+	return missing, err
+}
+
 func (s *server) Delete(ctx context.Context, g engine.Grant) (engine.Answer, error) {
 	return s.one(ctx, "delete", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
 }
@@ -154,14 +166,14 @@ func (s *server) RenewAll(ctx context.Context, grants []engine.Grant) (engine.An
 	return a, err
 }
 
-func (s *server) Standing(ctx context.Context, grants []engine.Grant) (all map[uuid.UUID]engine.Standing, sent engine.Reading, err error) {
-	all = map[uuid.UUID]engine.Standing{}
+func (s *server) Standing(ctx context.Context, grants []engine.Grant) (all []engine.Standing, sent engine.Reading, err error) {
+	all = make([]engine.Standing, len(grants))
 	sent, err = s.execute(ctx, "read", grants, func() {
-		for _, g := range grants {
+		for i, g := range grants {
 			if e := s.entries[g.ID]; e != nil {
-				all[g.ID] = engine.Standing{Left: min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)}
+				all[i] = engine.Standing{Left: min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)}
 			} else {
-				all[g.ID] = engine.Standing{Lost: &engine.Answer{Outcome: engine.Lost}}
+				all[i] = engine.Standing{Lost: &engine.Answer{Outcome: engine.Lost}}
 			}
 		}
 	})

@@ -141,7 +141,7 @@ func (l *Lease) finish(cause error) {
 	}
 	l.cause = cause
 	if errors.Is(cause, doclock.ErrLost) { // else its last command is to be sent
-		l.leases.remove(l.grant.ID)
+		l.leases.remove(l)
 		l.emitLost()
 	}
 	if l.done != nil {

@@ -163,7 +163,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	return rec.all, rec.err
 }
 
-func standing(_ map[uuid.UUID]engine.Standing, _ engine.Reading, err error) (any, error) {
+func standing(_ []engine.Standing, _ engine.Reading, err error) (any, error) {
 	return nil, err
 }
 

@@ -196,7 +196,7 @@ func newHand() *hand { return &hand{100 * time.Hour} }
 func (h *hand) now() time.Duration   { return h.at }
 func (h *hand) pass(d time.Duration) { h.at += d }
 
-func holdsNone(uuid.UUID) bool { return false }
+func holdsNone(bson.RawValue, uuid.UUID) bool { return false }
 
 func newView() *view { return &view{clock: newHand().now, holds: holdsNone} }
 

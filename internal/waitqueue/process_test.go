@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // process is a Locker of the simulation: queues, and leases of one document.
@@ -72,7 +73,7 @@ func (d *document) sent() int {
 	return n
 }
 
-func (p *process) holds(id uuid.UUID) bool {
+func (p *process) holds(_ bson.RawValue, id uuid.UUID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held[id]

@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Queues are the wait queues of one Locker, one for each document with
@@ -28,11 +29,11 @@ type Queues struct {
 // Config is what the queues need.
 type Config struct {
 	Rules   relations.Rules
-	Longest time.Duration           // pause between two asks; 0 means that of package engine
-	Now     func() time.Duration    // a clock that is never set back; pauses are timed by the real one
-	Closing <-chan struct{}         // is closed when all waits must end
-	Closed  error                   // the error of all waits then
-	Holds   func(id uuid.UUID) bool // reports whether a lease with this id is held here, and valid
+	Longest time.Duration                                   // pause between two asks; 0 means that of package engine
+	Now     func() time.Duration                            // a clock that is never set back; pauses are timed by the real one
+	Closing <-chan struct{}                                 // is closed when all waits must end
+	Closed  error                                           // the error of all waits then
+	Holds   func(document bson.RawValue, id uuid.UUID) bool // reports whether such a lease is held here, and valid
 }
 
 // New makes queues without waiters.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // lately is how long an observation is taken to be still true.
@@ -16,7 +17,7 @@ const lately = time.Second
 // predicts the server's answer.
 type view struct {
 	clock func() time.Duration
-	holds func(uuid.UUID) bool
+	holds func(bson.RawValue, uuid.UUID) bool
 
 	image   *engine.Image // or nil
 	taken   time.Duration // when the image came
@@ -155,7 +156,7 @@ func (v *view) keepOwn() {
 // mine says of an entry that this process holds it.
 func (v *view) mine(e engine.Entry) bool {
 	_, own := v.own[e.ID]
-	return own || v.holds(e.ID)
+	return own || v.holds(v.image.ID, e.ID)
 }
 
 // forget notes that an entry is being released, or was. An image that is

@@ -1,0 +1,91 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Leases that their holder releases or renews together have one command. One that is busy
+// has its own, and so has each after a command without an answer.
+func TestLeasesTogether(t *testing.T) {
+	broken := mongo.CommandError{Message: "connection reset", Labels: []string{"NetworkError"}}
+	renewals := func(ctx context.Context, leases []*Lease) []error { return RenewAll(ctx, leases) }
+	for name, c := range map[string]struct {
+		send func(context.Context, []*Lease) []error
+		arm  func(*rig, []*Lease)
+		sent []string // sorted
+		lost int      // of the three, or 0
+	}{
+		"release":                            {ReleaseAll, func(*rig, []*Lease) {}, []string{"release all"}, 0},
+		"release, and the reply is lost":     {ReleaseAll, loseOnce("release all", broken), []string{"read", "read", "read", "release", "release", "release", "release all"}, 0},
+		"release, and it was not executed":   {ReleaseAll, refuseOnce("release all", &engine.Failure{Nothing: true}), []string{"release", "release", "release", "release all"}, 0},
+		"release, and one has a command out": {ReleaseAll, busy, []string{"release", "release all"}, 0},
+		"release, and one is gone":           {ReleaseAll, func(r *rig, all []*Lease) { r.server.remove(all[1]) }, []string{"read", "release all"}, 3},
+		"release, and one's time is up": {ReleaseAll, func(_ *rig, all []*Lease) {
+			all[1].validity.ttl = aLittle
+		}, []string{"release", "release all"}, 0},
+		"renew":                                {renewals, func(*rig, []*Lease) {}, []string{"renew all"}, 0},
+		"renew, and the reply is lost":         {renewals, loseOnce("renew all", broken), []string{"read", "renew", "renew", "renew", "renew all"}, 0},
+		"renew, and one is being renewed":      {renewals, busy, []string{"renew", "renew all"}, 0},
+		"renew, and one is gone":               {renewals, func(r *rig, all []*Lease) { r.server.remove(all[1]) }, []string{"read", "renew all"}, 1},
+		"renew, and the others can't be found": {renewals, refuseOnce("renew all", broken), []string{"read", "renew", "renew", "renew", "renew all"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				leases := r.many(3)
+				time.Sleep(ttl / 4)
+				c.arm(r, leases)
+				var failed int
+				for _, err := range c.send(r.Context(), leases) {
+					if err != nil {
+						failed++
+						want := doclock.ErrLost
+						if c.lost == len(leases) { // the read shows no document
+							want = doclock.ErrOutcomeUnknown
+						}
+						r.wantErr("of the lost", err, want)
+					}
+				}
+				sent := r.server.sent()
+				slices.Sort(sent)
+				if !slices.Equal(sent, c.sent) || failed != c.lost {
+					r.Errorf("sent %v, %d lost", sent, failed)
+				}
+			})
+		})
+	}
+}
+
+func loseOnce(name string, err error) func(*rig, []*Lease) {
+	return func(r *rig, _ []*Lease) {
+		r.server.lose = func(c call) error {
+			if c.name == name {
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+func refuseOnce(name string, err error) func(*rig, []*Lease) {
+	return func(r *rig, _ []*Lease) {
+		r.server.fault = func(_ context.Context, c call) error {
+			if c.name == name {
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+// busy has a lease's own command under way for a second.
+func busy(_ *rig, all []*Lease) {
+	all[1].renewing <- struct{}{}
+	time.AfterFunc(aLittle, all[1].renewing.unlock)
+}
