@@ -17,7 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// What Do returns for each failure is in docs/verdicts.md.
+// What Do returns for each failure is in docs/errors.md.
 
 // dos are Do and DoAll, whose fn gets its first lease.
 var dos = map[string]func(context.Context, *multilock.Locker, func(context.Context, doclock.Lease) error, ...doclock.AcquireOption) error{
@@ -222,7 +222,7 @@ func TestDoAwaitsItsRelease(t *testing.T) {
 	}
 }
 
-// What the callers get for each failure is in docs/verdicts.md, which proptest/verdicts
+// What the callers get for each failure is in docs/errors.md, which proptest/verdicts
 // makes. These are the cases that it doesn't have.
 
 // wantVerdict fails unless err is of just these verdicts on a lock.

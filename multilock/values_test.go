@@ -328,7 +328,7 @@ func (p *place) panics() (coll *mongo.Collection, arm func(sent bool, comment st
 
 // The caller can recover from a panic of his client's command monitor. The command is of
 // unknown outcome: what it may have left is removed, and a lease that stands can be used.
-// (That each call raises it, docs/verdicts.md shows.)
+// (That each call raises it, docs/errors.md shows.)
 func TestAPanicInAMonitorIsTheCallers(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, arm := p.panics()

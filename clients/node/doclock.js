@@ -87,7 +87,7 @@ const sleep = (ms, signal) => new Promise((resolve, reject) => {
 
 // ---- The wire
 
-// These codes refuse a command for good: this attempt did nothing. docs/error-codes.md has them.
+// These codes refuse a command for good: this attempt did nothing. docs/errors.md has them.
 const refusals = [2, 9, 13, 14, 18, 20, 22, 26, 28, 34, 40, [52, 57], 59, 61, 66, 72, 73, 115, 116, 121, 123, 148, 166, 167, 168,
   171, 201, 224, 238, 241, 263, 283, 303, [322, 324], 371, 391, 10003, 11000, [15942, 15999], [16006, 16007], 16020,
   [16034, 16035], [16410, 16412], [16554, 16556], [16608, 16612], 16702, 16837, [16874, 16883], [17040, 17049], [17080, 17083],

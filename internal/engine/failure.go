@@ -124,7 +124,7 @@ func classify(err error) error {
 // of commands with a transaction number, which this library doesn't send.)
 var overload = []string{"SystemOverloadedError", "RetryableError"}
 
-// judge reads a reply's codes and labels: docs/error-codes.md. A write-concern
+// judge reads a reply's codes and labels: docs/errors.md. A write-concern
 // error comes after the write, whatever stands beside it.
 func judge(err error, server mongo.ServerError) *Failure {
 	f := &Failure{err: err}
@@ -203,8 +203,8 @@ func noCollection(err error) bool {
 	return errors.As(err, &command) && command.Code == 9 && strings.HasPrefix(command.Message, "The $$NOW operator cannot be used")
 }
 
-// codes are ranges of server error codes, with both ends. docs/error-codes.md has their
-// names. A command with a code of none of the four lists may have been executed, and
+// codes are ranges of server error codes, with both ends. docs/errors.md has the
+// same. A command with a code of none of the four lists may have been executed, and
 // may get the same answer for ever: some errors come after the write, some from a
 // router that doesn't know what the shard did. This package's projections raise none.
 type codes [][2]int

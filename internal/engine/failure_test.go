@@ -215,7 +215,7 @@ func TestEveryCodeWithEveryLabel(t *testing.T) {
 	}
 }
 
-// lists are the four, by the title of their section in docs/error-codes.md.
+// lists are the four, by the title of their section in docs/errors.md.
 var lists = map[string]struct {
 	codes           codes
 	nothing, passes bool
@@ -229,15 +229,15 @@ var lists = map[string]struct {
 // The codes in the documentation are those in the code, and no code is in two lists.
 func TestErrorCodesAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/error-codes.md")
+	text, err := os.ReadFile("../../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	number := regexp.MustCompile(`(?:^|;\s)(\d+)(?:–(\d+))?\s[^;]+`)
+	number := regexp.MustCompile(`(\d+)(?:–(\d+))?`)
 	seen := map[int]string{}
 	for title, list := range lists {
-		_, section, _ := strings.Cut(string(text), "\n## "+title+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
+		_, section, _ := strings.Cut(string(text), "\n### "+title+"\n")
+		section, _, _ = strings.Cut(section, "\n### ")
 		paragraphs := strings.Split(strings.TrimSpace(section), "\n\n")
 		var found codes
 		for _, m := range number.FindAllStringSubmatch(paragraphs[len(paragraphs)-1], -1) {

@@ -39,7 +39,7 @@ func comment(command string) bson.RawValue { return value("doclock " + command) 
 // writes give each one a transaction number, and send it again if its connection is lost.
 // If the second message is refused, the driver returns the refusal, and says nothing of
 // the first, which may be executed. RunCommand gives no number. The driver repeats it only
-// after an error that proves that nothing was executed: docs/error-codes.md.
+// after an error that proves that nothing was executed: docs/errors.md.
 
 // change is a findAndModify, which changes one document at most. A part that is
 // not the library's own is encoded already.

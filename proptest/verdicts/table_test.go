@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "write the table anew")
 
-const page = "../../docs/verdicts.md"
+const page = "../../docs/errors.md"
 
 // TestVerdicts tries each call with each failure, checks the verdicts, and compares
 // them with the page.
