@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rules of monglock's README are read as they are. After the $unset of docs/from-monglock.md no document has anything of
+// The rules of monglock's README are read as they are. After the $unset of docs/from-another-lock.md no document has anything of
 // monglock's, and what doclock wrote is untouched.
 func TestFromMonglock(t *testing.T) {
 	var rules relations.Rules
@@ -33,7 +33,7 @@ func TestFromMonglock(t *testing.T) {
 	lease, err := locks.TryAcquire(t.Context(), doclock.ID("new"), "read")
 	must(t, err)
 
-	_, line, _ := strings.Cut(source(t, "docs/from-monglock.md"), "db.orders.updateMany(")
+	_, line, _ := strings.Cut(source(t, "docs/from-another-lock.md"), "db.orders.updateMany(")
 	line, _, _ = strings.Cut(line, "\n)\n")
 	line = regexp.MustCompile(`\s+`).ReplaceAllString(line, " ")
 	var sent struct{ Args []bson.Raw }
