@@ -24,7 +24,7 @@ import (
 // expired entries "old" and "idle".
 type rightsUse func(ctx context.Context, coll *mongo.Collection) error
 
-// rightsUses are the lines of the first table of docs/rights.md, by their beginnings.
+// rightsUses are the lines of the table of rights in docs/production.md, by their beginnings.
 var rightsUses = map[string]rightsUse{
 	"a Locker of any kind;":     locked("free", lockInAllWays),
 	"with the option `Upsert`;": locked("new", func(context.Context, *multilock.Locker, doclock.Lease) error { return nil }, doclock.Upsert()),
@@ -113,11 +113,12 @@ func removeAll(ctx context.Context, coll *mongo.Collection) error {
 // the server's refusal. CheckServer doesn't take such a server for an unsupported one.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/rights.md")
+	text, err := os.ReadFile("../docs/production.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, _, _ := strings.Cut(string(text), "\n## ")
+	_, table, _ := strings.Cut(string(text), "\n## Rights\n")
+	table, _, _ = strings.Cut(table, "\n### ")
 	lines := regexp.MustCompile(`(?m)^\| (.*) \| (.*) \|$`).FindAllStringSubmatch(table, -1)[1:]
 	if len(lines) != len(rightsUses) {
 		t.Errorf("the page has %d lines, the test %d", len(lines), len(rightsUses))

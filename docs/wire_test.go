@@ -104,11 +104,12 @@ func types(t *testing.T, doc bson.Raw, indentation string, found map[string]stri
 	}
 }
 
-// The roles of docs/rights.md have the actions of its first table, which admin/rights_test.go compares.
+// The roles in docs/production.md have the actions of its table of rights, which admin/rights_test.go compares.
 func TestRolesHaveTheRights(t *testing.T) {
-	page := source(t, "docs/rights.md")
+	page := source(t, "docs/production.md")
 	row := regexp.MustCompile(`(?m)^\| (.*) \| (.*) \|$`)
-	table, _, _ := strings.Cut(page, "\n## ")
+	_, page, _ = strings.Cut(page, "\n## Rights\n")
+	table, _, _ := strings.Cut(page, "\n### ")
 	rights := func(what string) []string {
 		needed := map[string]bool{}
 		for _, m := range row.FindAllStringSubmatch(table, -1)[1:] {
@@ -140,15 +141,15 @@ func TestRolesHaveTheRights(t *testing.T) {
 	}
 }
 
-// docs/rights.md has the text of an error.
-func TestRightsHasTheError(t *testing.T) {
+// docs/production.md has the text of an error.
+func TestPageHasTheErrorOfRights(t *testing.T) {
 	mem := locktest.New(t)
 	orders := mem.Client().Database("shop").Collection("orders")
 	locks, err := writelock.New(orders)
 	must(t, err)
 	mem.Fail(1, mongo.CommandError{Code: 13, Name: "Unauthorized", Message: `not authorized on shop to execute command { findAndModify: "orders", … }`})
 	_, err = locks.TryAcquire(context.Background(), bson.M{"_id": 1})
-	if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(strings.Join(strings.Fields(source(t, "docs/rights.md")), " "), "``` "+err.Error()+" ```") {
-		t.Errorf("docs/rights.md doesn't have the error %v", err)
+	if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(strings.Join(strings.Fields(source(t, "docs/production.md")), " "), "``` "+err.Error()+" ```") {
+		t.Errorf("docs/production.md doesn't have the error %v", err)
 	}
 }

@@ -129,7 +129,7 @@ func hintOf(err error) string {
 	case errors.Is(err, errNoServer):
 		return "Set MONGODB_URI, as in export MONGODB_URI=mongodb://localhost:27017, or give --uri-file."
 	case errors.As(err, &refused) && (refused.HasErrorCode(unauthorized) || refused.HasErrorCode(authenticationFailed)):
-		return "Check the user, the password and authSource in the server's URI. docs/rights.md has the rights that each command needs."
+		return "Check the user, the password and authSource in the server's URI. docs/production.md has the rights that each command needs."
 	case errors.Is(err, doclock.ErrOutcomeUnknown):
 		return `When the server answers again, "doclock inspect" shows what is there.`
 	case errors.As(err, new(*silenceError)):
