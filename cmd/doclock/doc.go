@@ -7,7 +7,7 @@
 //	doclock inspect -c shop.orders A-17             # who holds this one?
 //	doclock break -c shop.orders A-17               # shows it, asks, removes it
 //
-// docs/cli.md has every subcommand, and is made from the same texts as the help.
+// docs/operations.md has every subcommand, made from the same texts as the help.
 //
 // The command line is a module of its own, so that the library doesn't need what
 // it needs. It uses cobra, which completes subcommands, flags and their values in

@@ -16,21 +16,29 @@ import (
 
 //go:generate go test -run TestDocs -update .
 
-var update = flag.Bool("update", false, "write docs/cli.md anew")
+var update = flag.Bool("update", false, "write the reference in docs/operations.md anew")
 
-const docsPage = "../../docs/cli.md"
+const docsPage = "../../docs/operations.md"
 
-// docs/cli.md is made of the same texts as the help.
+// docs/operations.md has the usage and the flags of each subcommand, as its help has them.
 func TestDocs(t *testing.T) {
-	want := page(newRoot(&cli{}))
-	if *update {
-		if err := os.WriteFile(docsPage, []byte(want), 0o644); err != nil {
+	text, err := os.ReadFile(docsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(text), "\n<!-- cmd/doclock/docs_test.go compares this -->\n```text\n")
+	got, after, found := strings.Cut(rest, "```\n")
+	want := reference(newRoot(&cli{}))
+	switch {
+	case !found:
+		t.Errorf("%s has no place for the reference", docsPage)
+	case *update:
+		text = []byte(before + "\n<!-- cmd/doclock/docs_test.go compares this -->\n```text\n" + want + "```\n" + after)
+		if err := os.WriteFile(docsPage, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	got, err := os.ReadFile(docsPage)
-	if err != nil || string(got) != want {
-		t.Errorf("docs/cli.md is not what the commands say (%v); renew it with go generate, in cmd/doclock", err)
+	case got != want:
+		t.Errorf("%s is not what the commands say; renew it with go generate, in cmd/doclock", docsPage)
 	}
 }
 
@@ -111,66 +119,15 @@ func asCommand(line string) error {
 	return err
 }
 
-const pageHead = `# The command line
-
-<!-- Made of the help texts in cmd/doclock by "go generate" there. A test compares the two. -->
-
-    git clone https://github.com/doclock/doclock
-    go -C doclock/cmd/doclock install .
-
-Completion: ` + "`doclock completion bash`" + `, ` + "`zsh`" + `, ` + "`fish`" + ` or ` + "`powershell`" + ` prints a script; its ` + "`--help`" + ` says where it goes.
-
-`
-
-func page(root *cobra.Command) string {
+// reference has the usage, the purpose and the flags of each subcommand.
+func reference(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString(pageHead)
-	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
-		if cmd.IsAvailableCommand() || cmd == root {
-			section(&b, cmd)
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() {
+			fmt.Fprintf(&b, "%s\n    %s.\n%s\n", cmd.UseLine(), cmd.Short, cmd.LocalNonPersistentFlags().FlagUsages())
 		}
 	}
-	return strings.TrimSpace(b.String()) + "\n"
-}
-
-func section(b *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(b, "## %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
-	if cmd.HasParent() {
-		fmt.Fprintf(b, "    %s\n\n", cmd.UseLine())
-	}
-	b.WriteString(markdown(cmd.Long))
-	fmt.Fprintf(b, "Examples:\n\n```sh\n%s\n```\n\n", unindented(cmd.Example))
-	flags := cmd.LocalNonPersistentFlags()
-	title := "Flags"
-	if !cmd.HasParent() {
-		flags, title = cmd.PersistentFlags(), "Flags of all subcommands"
-	}
-	if usages := strings.TrimRight(flags.FlagUsages(), "\n"); usages != "" {
-		fmt.Fprintf(b, "%s:\n\n```\n%s\n```\n\n", title, usages)
-	}
-}
-
-// markdown is a help text with its indented lines in blocks of code.
-func markdown(text string) string {
-	var b strings.Builder
-	in := false
-	for line := range strings.Lines(text + "\n") {
-		if is := strings.HasPrefix(line, "  "); is != in {
-			if in = is; in {
-				b.WriteString("\n")
-			}
-			b.WriteString("```\n")
-		}
-		if !in && strings.TrimSpace(line) != "" {
-			line = strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(line)
-		}
-		b.WriteString(strings.TrimPrefix(line, "  "))
-	}
-	return strings.TrimRight(b.String(), "\n") + "\n\n"
-}
-
-func unindented(text string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(text, "  "), "\n  ", "\n")
+	return b.String() + "Flags of all subcommands\n" + root.PersistentFlags().FlagUsages()
 }
 
 // Every subcommand has a help with examples.
