@@ -111,5 +111,5 @@
 // millisecond of the server's clock may give out the same fencing token twice.
 //
 // The tests of the library run on it, as they do on a server, and so do the random
-// tests of the protocol: see docs/locktest.md. Packages that lock don't depend on it.
+// tests of the protocol: see docs/testing.md. Packages that lock don't depend on it.
 package locktest

@@ -1,5 +1,5 @@
 // Record sends commands to a server and writes down what it answers, one line of JSON
-// for each. The server is the one of DOCLOCK_TEST_URI. See docs/locktest.md.
+// for each. The server is the one of DOCLOCK_TEST_URI. See docs/testing.md.
 package main
 
 import (
