@@ -13,7 +13,7 @@
 //   - subjects are doclock and its rivals: locks of one document, behind one type.
 //   - cases are the questions. Some run subjects in further processes.
 //
-// This package has the command line and the charts.
+// This package has the command line.
 package main
 
 import (
@@ -34,7 +34,6 @@ import (
 var (
 	quick = flag.Bool("quick", false, "shorter windows and fewer rounds: some 2 minutes in all")
 	only  = flag.String("case", "", "run these cases only, e.g. pair,rmw,hot64")
-	svg   = flag.String("svg", "", "directory for the charts of the cases that ran; empty for none")
 )
 
 func main() {
@@ -54,11 +53,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	began, out := time.Now(), benchfmt.NewWriter(os.Stdout)
-	var all []*benchfmt.Result
-	r := &cases.Run{Quick: *quick, Report: func(line *benchfmt.Result) error {
-		all = append(all, line)
-		return out.Write(line)
-	}}
+	r := &cases.Run{Quick: *quick, Report: func(line *benchfmt.Result) error { return out.Write(line) }}
 	r.Say = func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
@@ -76,9 +71,5 @@ func run(ctx context.Context) (err error) {
 	for name, about := range r.Servers.About {
 		setting(name, "%s", about)
 	}
-	err = r.Run(ctx, chosen)
-	if *svg != "" {
-		err = errors.Join(err, drawAll(all, *svg))
-	}
-	return err
+	return r.Run(ctx, chosen)
 }
