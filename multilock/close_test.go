@@ -151,6 +151,25 @@ func TestCloseWaitsForFunctions(t *testing.T) {
 	})
 }
 
+// A function that is granted the lock after Close has ended all functions finds its context
+// ended.
+func TestCloseEndsAFunctionThatBeginsLater(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		p.mem.Delay(1, time.Second, locktest.Acquires)
+		call := begin(p, func() (any, error) {
+			return nil, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		})
+		time.Sleep(time.Second / 4)
+		ok(p, l.Close(p.within(time.Second/4)))
+		p.want(errOf(call.wait()), doclock.ErrClosed)
+		p.wantEntries()
+	})
+}
+
 // A function that ignores the end of its context is named after an AttemptTimeout more,
 // and so is a lease that nobody has released.
 func TestCloseNamesWhatItLeaves(t *testing.T) {

@@ -319,11 +319,11 @@ func (l *Locker) Close(ctx context.Context) error {
 		return fmt.Errorf("%w: Close with the context of a function that the Locker runs; it waits for that function: call it after Do, DoAll or Lead", doclock.ErrInvalidArgument)
 	}
 	l.ops.Close()
-	l.functions.stop(l.closed, func(f *function) bool { return f.atOnce })
+	l.functions.stop(l.closed, false)
 	l.cleanup.close()
 	err := l.ops.Wait(ctx)
 	if err != nil {
-		l.functions.stop(l.closed, func(*function) bool { return true })
+		l.functions.stop(l.closed, true)
 		more, cancel := context.WithTimeout(attempt.Detached(ctx), l.engine.Attempt(l.engine.TTL).Timeout)
 		defer cancel()
 		if l.ops.Wait(more) == nil {
@@ -377,8 +377,9 @@ func describeLeft(what string, names []string) error {
 
 // functions are those that run under leases of a Locker.
 type functions struct {
-	mu  sync.Mutex
-	all map[*function]struct{}
+	mu   sync.Mutex
+	all  map[*function]struct{}
+	over bool // Close has ended all, and ends at once what was granted since
 }
 
 // function is one of Do, DoAll or Lead, and its context. Without a context it is a claim, or
@@ -406,8 +407,9 @@ type functionKey struct{}
 func (f *function) begin(l *Locker) (leave func()) {
 	l.functions.mu.Lock()
 	l.functions.all[f] = struct{}{}
+	over := l.functions.over
 	l.functions.mu.Unlock()
-	if f.atOnce && l.closing() {
+	if over || f.atOnce && l.closing() {
 		f.end(l.closed)
 	}
 	return func() {
@@ -434,14 +436,15 @@ func (fs *functions) have(ctx context.Context) bool {
 	}
 }
 
-// stop ends the contexts of some functions, under no mutex: what follows the end of a
-// context may be the caller's code.
-func (fs *functions) stop(cause error, which func(*function) bool) {
+// stop ends the contexts of all functions, or of those that end at once, under no mutex:
+// what follows the end of a context may be the caller's code.
+func (fs *functions) stop(cause error, all bool) {
 	fs.mu.Lock()
-	all := maps.Clone(fs.all)
+	fs.over = fs.over || all
+	running := maps.Clone(fs.all)
 	fs.mu.Unlock()
-	for f := range all {
-		if which(f) {
+	for f := range running {
+		if all || f.atOnce {
 			f.end(cause)
 		}
 	}
