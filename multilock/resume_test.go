@@ -301,6 +301,25 @@ func TestRule23AnEarlierUserKeepsOthersOut(t *testing.T) {
 	}
 }
 
+// A delete by the lease of a token waits for the time of HoldAtLeast, and deletes nothing if
+// its own time is up first.
+func TestDeleteByATokenWaitsForHoldAtLeast(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive(), doclock.Upsert())
+		for _, least := range []time.Duration{5 * time.Second, time.Hour} {
+			lease := p.resume(l, p.detach(p.try(l, "write", doclock.HoldAtLeast(least))))
+			begun := time.Now()
+			err := lease.Delete(p.Context())
+			took, waits := time.Since(begun), min(least, 10*time.Second)
+			stands, found := p.coll.CountDocuments(p.Context(), flowers)
+			ok(p, found)
+			if late := least > waits; late != (err != nil) || late != (stands == 1) || took < waits-time.Second || took > waits+3*time.Second {
+				p.Errorf("after a HoldAtLeast of %v a delete took %v: %v, %d documents", least, took, err, stands)
+			}
+		}
+	})
+}
+
 // convert converts a lease.
 func (p *place) convert(lease doclock.Lease, tag string) doclock.Lease {
 	p.Helper()

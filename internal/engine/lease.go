@@ -398,7 +398,7 @@ func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 	filter, missed := e.Guard(g), "the document was being updated"
 	if g.Key != uuid.Nil && !g.Until.IsZero() {
 		filter = append(filter, bson.E{Key: "$expr", Value: call("$lte", g.Until, e.serverTime())})
-		missed = "another user of the token may hold the lock"
+		missed = "an earlier lease of the token, or the time of its HoldAtLeast, may last"
 	}
 	found, sent, err := e.send(ctx, change{comment: forDelete, query: filter, delete: true})
 	a := Answer{Outcome: Released, Sent: sent}
