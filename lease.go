@@ -113,8 +113,9 @@ type Lease interface {
 	// Delete deletes the locked document if the lock is still held in it, in one command,
 	// also before the time of [HoldAtLeast]. The tag must exclude all tags of the rules,
 	// itself included, with Allow 0, or a lease could go on beside another document of
-	// this _id: else it is an [ErrInvalidArgument]. By the lease of a token it waits
-	// while that of an earlier user, who has not detached, may be valid.
+	// this _id: else it is an [ErrInvalidArgument]. By the lease of a token it waits for
+	// that time, and while the lease of an earlier user, who has not detached, may be valid.
+	// If its own time is up first, nothing is deleted.
 	Delete(ctx context.Context) error
 
 	// Detach ends the lease here, leaves its entry to the users of a token, and extends
@@ -123,8 +124,9 @@ type Lease interface {
 	// and a random key. Its bearer can release the lock: keep it secret. A lease that
 	// was itself resumed gives the same token again.
 	//
-	// With an ErrOutcomeUnknown there is a token, too, and a resume shows the outcome;
-	// call Release instead to end the entry, detached or not. [ErrInvalidArgument] is a
+	// With an ErrOutcomeUnknown there is a token, too. A resume shows the outcome, unless ctx
+	// ended and the command is still under way: it may make the token good yet. Call
+	// Release instead to end the entry, detached or not. [ErrInvalidArgument] is a
 	// Detach of an entry that others share ([ShareInProcess]), or with a [HoldAtMost].
 	Detach(ctx context.Context) (token string, err error)
 
@@ -136,7 +138,8 @@ type Lease interface {
 	// that wait stay behind it, however often the lease is converted. It is also refused
 	// before the time of [HoldAtLeast]. Refused, the lease goes on. While it is under way the
 	// lease is not valid, nothing renews it, and its other methods wait. The contexts of
-	// KeepAlive end with the old lease; that of a Do goes on, and renews nothing.
+	// KeepAlive end with the old lease; that of a Do goes on, but is not the new lease's:
+	// nothing renews it, and an acquire with this context waits for it.
 	//
 	// If its outcome is unknown, the lease has ended, and both entries are removed in the
 	// background. If ctx ended first, call Release: it releases the lease, or returns

@@ -204,8 +204,8 @@ func Upsert() Option {
 // Detach and Convert are refused.
 //
 // A writer of another process may wait 200 ms longer. A caller who leaves before the others
-// sends nothing. So he doesn't learn that an operator has removed the entry, or that the
-// document was deleted.
+// sends nothing. So he doesn't learn that an operator or a [TakeOver] has ended the entry, or
+// that the document was deleted.
 //
 // An acquire with [Into], [TTL] or [Owner], by a filter that demands more than an equal _id,
 // of an Enqueue or of several leases has an entry of its own. [HoldAtLeast] and [HoldAtMost]
