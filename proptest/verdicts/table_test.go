@@ -180,7 +180,8 @@ func compensates(err error) bool {
 	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
 
-// render is a table with a column for all calls with the same cells.
+// render is a table with a column for all calls with the same cells. Below it stand the failures that none of them
+// returns an error for.
 func render(failures []failure, calls []call, cells map[string][]string) string {
 	var columns [][]string // of names
 	for _, c := range calls {
@@ -196,12 +197,17 @@ func render(failures []failure, calls []call, cells map[string][]string) string 
 		fmt.Fprintf(&text, " %s |", strings.Join(of, "; "))
 	}
 	text.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	var harmless []string
 	for i, f := range failures {
-		fmt.Fprintf(&text, "| %s |", f.name)
+		row := ""
 		for _, of := range columns {
-			fmt.Fprintf(&text, " %s |", cells[of[0]][i])
+			row += " " + cells[of[0]][i] + " |"
 		}
-		text.WriteString("\n")
+		if strings.ReplaceAll(row, " nil |", "") == "" {
+			harmless = append(harmless, f.name)
+			continue
+		}
+		fmt.Fprintf(&text, "| %s |%s\n", f.name, row)
 	}
-	return text.String()
+	return text.String() + "\nAll return nil: " + strings.Join(harmless, "; ") + ".\n"
 }
