@@ -131,12 +131,14 @@ func TestErrorsInATransaction(t *testing.T) {
 		_, err = accounts.UpdateOne(mongo.NewSessionContext(t.Context(), session), lease.Guard(), change)
 		must(t, err)
 		time.Sleep(time.Second) // a renewal in the same millisecond would change nothing
-		time.AfterFunc(100*time.Millisecond, func() { must(t, session.CommitTransaction(t.Context())) })
+		committed := make(chan error, 1)
+		time.AfterFunc(100*time.Millisecond, func() { committed <- session.CommitTransaction(t.Context()) })
 		began := time.Now()
 		must(t, lease.Renew(t.Context()))
 		if waited := time.Since(began); waited != 100*time.Millisecond {
 			t.Errorf("a renewal waited for %v", waited)
 		}
+		must(t, <-committed)
 
 		must(t, mem.Lose(lease))
 		if err := inTransaction(t.Context(), lease, accounts, change); err == nil || !strings.Contains(err.Error(), "the lock is lost") {
