@@ -39,7 +39,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 	i := &instruments{
 		wait:            histogram("doclock.wait.duration", "How long acquires took, from the call to the grant, the refusal or the end.", waitBounds),
 		hold:            histogram("doclock.hold.duration", "How long leases were held, from the grant to the end.", holdBounds),
-		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others were in the way of: they waited, or were refused."),
+		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others blocked: they waited, or were refused."),
 		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, counted each time that a claim goes past one."),
 		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),
 		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands whose callers got ErrOutcomeUnknown."),
