@@ -35,7 +35,7 @@
 // a call that gave up: it goes on in the background. Close the Locker.
 //
 // [Server.Advance] turns the server's clock alone, as if this process had been stopped
-// meanwhile: the entry has expired, others are let in, and the lease still looks valid.
+// meanwhile: the entry has expired, others are granted, and the lease still looks valid.
 //
 // # Faults
 //

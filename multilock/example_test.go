@@ -33,10 +33,7 @@ func Example() {
 	check(file("Ada"))
 	lease, err := locks.Acquire(ctx, bson.M{"_id": "friends"}, "write")
 	check(err)
-	// The guard lets this through only while the lock is held; the document's lock is deleted with it.
-	if _, err := categories.DeleteOne(ctx, lease.Guard()); err != nil {
-		log.Fatal(err)
-	}
+	check(lease.Delete(ctx)) // refused if the lock was lost; the lock is deleted with the document
 	if err := file("Bob"); errors.Is(err, doclock.ErrNotFound) {
 		fmt.Println("no friends any more")
 	}

@@ -12,6 +12,30 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+// An order is packed once: who gets the lock later reads what the one before wrote.
+func Example() {
+	ctx := context.Background()
+	mem := locktest.Start() // in a program a collection of your MongoDB
+	defer mem.Close()
+	locks, err := writelock.New(mem.Collection("orders", bson.M{"_id": "A-17", "state": "paid"}))
+	check(err)
+
+	for range 2 {
+		var order struct{ State string }
+		check(locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease doclock.Lease) error {
+			if order.State != "paid" {
+				fmt.Println("the order is", order.State)
+				return nil
+			}
+			fmt.Println("packing the order")
+			return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "packed"}})
+		}, doclock.Into(&order)))
+	}
+	// Output:
+	// packing the order
+	// the order is packed
+}
+
 // Do holds the lock while the function runs. Its error says what is to be undone.
 func ExampleLocker_Do() {
 	ctx := context.Background()
