@@ -180,16 +180,19 @@ func compensates(err error) bool {
 	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
 
-// render is a table with a column for all calls with the same cells. Below it stand the failures that none of them
-// returns an error for.
+// render is a table with a column for all calls with the same cells, and a line for all failures with the same cells.
+// Below it stand the failures that no call returns an error for.
 func render(failures []failure, calls []call, cells map[string][]string) string {
-	var columns [][]string // of names
+	var columns, lines [][]string // of names
 	for _, c := range calls {
-		i := slices.IndexFunc(columns, func(of []string) bool { return slices.Equal(cells[of[0]], cells[c.name]) })
-		if i < 0 {
-			i, columns = len(columns), append(columns, nil)
+		columns = joined(columns, c.name, func(other string) bool { return slices.Equal(cells[other], cells[c.name]) })
+	}
+	rows := map[string]string{}
+	for i, f := range failures {
+		for _, of := range columns {
+			rows[f.name] += " " + cells[of[0]][i] + " |"
 		}
-		columns[i] = append(columns[i], c.name)
+		lines = joined(lines, f.name, func(other string) bool { return rows[other] == rows[f.name] })
 	}
 	var text strings.Builder
 	text.WriteString("| |")
@@ -197,17 +200,23 @@ func render(failures []failure, calls []call, cells map[string][]string) string 
 		fmt.Fprintf(&text, " %s |", strings.Join(of, "; "))
 	}
 	text.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
-	var harmless []string
-	for i, f := range failures {
-		row := ""
-		for _, of := range columns {
-			row += " " + cells[of[0]][i] + " |"
+	harmless := ""
+	for _, of := range lines {
+		switch names := strings.Join(of, "; "); strings.ReplaceAll(rows[of[0]], " nil |", "") {
+		case "":
+			harmless = names
+		default:
+			fmt.Fprintf(&text, "| %s |%s\n", names, rows[of[0]])
 		}
-		if strings.ReplaceAll(row, " nil |", "") == "" {
-			harmless = append(harmless, f.name)
-			continue
-		}
-		fmt.Fprintf(&text, "| %s |%s\n", f.name, row)
 	}
-	return text.String() + "\nAll return nil: " + strings.Join(harmless, "; ") + ".\n"
+	return text.String() + "\nAll return nil: " + harmless + ".\n"
+}
+
+// joined adds a name to the names that are like it, or to none.
+func joined(all [][]string, name string, like func(string) bool) [][]string {
+	if i := slices.IndexFunc(all, func(of []string) bool { return like(of[0]) }); i >= 0 {
+		all[i] = append(all[i], name)
+		return all
+	}
+	return append(all, []string{name})
 }
