@@ -15,6 +15,36 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+// A holder is stopped, and its lease expires. Another program acquires the lock. The write of
+// the first one comes too late, and is refused.
+func Example() {
+	ctx := context.Background()
+	mem := locktest.Start() // in a program a collection of your MongoDB
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
+	a, err := writelock.New(orders, doclock.Owner("A"))
+	check(err)
+	b, err := writelock.New(orders, doclock.Owner("B"))
+	check(err)
+
+	stopped, err := a.Acquire(ctx, doclock.ID("A-17"))
+	check(err)
+	_, err = b.TryAcquire(ctx, doclock.ID("A-17"))
+	var conflict *doclock.ConflictError
+	if errors.As(err, &conflict) {
+		fmt.Println("held by", conflict.Holders[0].Owner)
+	}
+	mem.Advance(11 * time.Second) // the server's clock goes on while A stands still
+	next, err := b.TryAcquire(ctx, doclock.ID("A-17"))
+	check(err)
+	err = stopped.Update(ctx, bson.M{"$set": bson.M{"state": "packed by A"}})
+	fmt.Println("A's late write is refused:", errors.Is(err, doclock.ErrLost))
+	check(next.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "packed by B"}}))
+	// Output:
+	// held by A
+	// A's late write is refused: true
+}
+
 // A write of a lease that was lost changes nothing.
 func ExampleLease_update() {
 	ctx := context.Background()
