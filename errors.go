@@ -29,8 +29,8 @@ var (
 	// lease goes on as it was.
 	ErrConflict = errors.New("doclock: conflict")
 
-	// ErrLost: the lease ended before it was released, and others may have been let in
-	// since. It is a [*LostError], which says which lock and why. From Do, DoAll, Lead
+	// ErrLost: the lease ended before it was released, and others may have been granted
+	// the lock since. It is a [*LostError], which says which lock and why. From Do, DoAll, Lead
 	// and Release it speaks of that call's own lock.
 	ErrLost = errors.New("doclock: lock lost")
 
@@ -57,7 +57,7 @@ var (
 
 	// ErrOutcomeUnknown, of a write, a delete, a detach or a conversion: the server
 	// may have executed it, or may do so yet. Of a release, and so of Do, DoAll and
-	// Lead: nobody knows whether others were let in. It wraps the driver's error. No
+	// Lead: nobody knows whether others were granted. It wraps the driver's error. No
 	// acquire returns it: what it may have been granted is released in the background.
 	ErrOutcomeUnknown = errors.New("doclock: outcome unknown")
 

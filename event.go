@@ -30,7 +30,7 @@ import (
 // another LeaseID. The leases of one entry ([ShareInProcess]) have the same LeaseID, and
 // each has its own two events. A lease that was granted to a caller who had given up has
 // neither. After a loss the release of that lease is no other event; if it, or a write,
-// returns nil after the lease's time was up, nobody was let in after all: the server's
+// returns nil after the lease's time was up, nobody was granted after all: the server's
 // answer counts.
 type Event struct {
 	Kind EventKind

@@ -14,10 +14,10 @@ import (
 // release waits for both. Embed it in a fake, don't implement it: methods will be added.
 //
 // Two things end a lease. Its validity on this machine (Done, Err, Remaining) ends a TTL
-// after the last renewal was sent, before the server lets anybody in. And the server's
+// after the last renewal was sent, before the server grants anybody the lock. And the server's
 // answer counts: every command says whether the entry is still in the document. So
 // Update and Release are sent even after the end of the validity, and succeed if nobody
-// was let in meanwhile. Once a command has found no entry, the lease stays lost.
+// was granted meanwhile. Once a command has found no entry, the lease stays lost.
 //
 // Its commands return
 //   - nil if the command was executed under the lock;
@@ -35,7 +35,7 @@ import (
 // transaction every command returns [ErrInTransaction].
 //
 // UpdateAndRelease, Delete, Detach and Convert end the lease in the same command, and
-// are repeated until the server would let others in anyway. A Release after them sends
+// are repeated until the server would grant others the lock anyway. A Release after them sends
 // nothing: it returns the same answer, or waits for it. After a refused UpdateAndRelease
 // or Delete the lock is released by a command of its own; the error is joined with its
 // ErrLost or ErrOutcomeUnknown. If no server could be reached, Release may be called; if
@@ -131,7 +131,7 @@ type Lease interface {
 	Detach(ctx context.Context) (token string, err error)
 
 	// Convert replaces the lease by one of another tag of the rules, in one command,
-	// and lets nobody in between. The new lease has an ID and a fencing token of its
+	// and grants nobody in between. The new lease has an ID and a fencing token of its
 	// own. Release that one. Its TTL is its tag's, or the [TTL] of the acquire.
 	//
 	// It never waits. Only entries that are held refuse it, with an [ErrConflict], and those
@@ -148,7 +148,7 @@ type Lease interface {
 	Convert(ctx context.Context, tag string) (Lease, error)
 
 	// Release releases the lock, in one command. Without an ErrLost or an
-	// ErrOutcomeUnknown nobody was let in until the lease was released, or until this
+	// ErrOutcomeUnknown nobody was granted until the lease was released, or until this
 	// call has returned. If it is the driver's error, Release may be called again, or
 	// the entry expires by itself. Any other second call sends nothing: it returns the
 	// same answer, or waits for it if ctx ended first.

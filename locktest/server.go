@@ -325,7 +325,7 @@ func (s *Server) Now() time.Time {
 // Advance turns the server's clock ($$NOW) forward by d, or back if d is negative: that of all members, or of those with
 // these addresses. The programs' clocks stay, as if the programs had been stopped for d and had not looked at a clock
 // since. So a lease whose entry has expired counts as valid until its next command, and nothing is written under it once
-// another holder was let in.
+// another holder was granted.
 //
 // To move the programs' timers too (renewals, waiting, the end of a validity), let time pass in a [testing/synctest]
 // bubble.
@@ -342,7 +342,7 @@ func (s *Server) Advance(d time.Duration, members ...string) {
 }
 
 // Lose removes the lease's entry from its document now, as an operator does who breaks a lock. The holder learns it from
-// its next command. Until then its lease counts as valid, and others may be let in. It is an error if the entry is not
+// its next command. Until then its lease counts as valid, and others may be granted. It is an error if the entry is not
 // there: the lease has ended, or it is another server's.
 func (s *Server) Lose(lease Guarded) error {
 	s.mu.Lock()

@@ -64,12 +64,12 @@ func ExampleLocker_Enqueue() {
 
 	check(reader.Release(ctx))
 	writer, err := ticket.Confirm(ctx)
-	fmt.Println("the writer is let in:", err == nil)
+	fmt.Println("the writer is granted:", err == nil)
 	fmt.Println("released:", writer.Release(ctx) == nil)
 	// Output:
 	// another reader is refused: true
 	// the writer still waits: true
-	// the writer is let in: true
+	// the writer is granted: true
 	// released: true
 }
 

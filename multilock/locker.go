@@ -157,11 +157,11 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // Do's error is fn's error, joined with the release's. At most one of three is in it, and
 // speaks of this call's lock:
 //   - [doclock.ErrNotAcquired]: fn was never called, so there is nothing to undo;
-//   - [doclock.ErrLost]: others may have been let in while fn was working;
-//   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
+//   - [doclock.ErrLost]: others may have been granted while fn was working;
+//   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were granted.
 //
 // After the last two, undo what fn wrote to other places. Without the three nobody was
-// let in until Do's end. If the error is the driver's, from the release, the entry
+// granted until Do's end. If the error is the driver's, from the release, the entry
 // expires by itself. If fn ends the lease itself, Do's error has the answer of that
 // command.
 //
@@ -170,7 +170,7 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // it there: fn itself must act on the outcome of a write. If fn panics or calls Goexit,
 // only an observer ([doclock.OnEvent]) learns how the lease has ended.
 //
-// If the lease's time ran out, but nobody was let in meanwhile, fn's context has ended
+// If the lease's time ran out, but nobody was granted meanwhile, fn's context has ended
 // with ErrLost, and still a write under the guard and Do itself return nil: the entry was
 // in the document all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {

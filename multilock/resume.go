@@ -18,7 +18,7 @@ import (
 // Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the
 // users of the token, in one command. Any process can resume it whose Locker has the
 // same collection, field and rules for the tag, again and again until a lease of it is
-// released, or the entry has expired and another client was let in. It doesn't wait: the
+// released, or the entry has expired and another client was granted. It doesn't wait: the
 // lock was held all the time.
 //
 // The filter must demand an equal _id, and in a sharded collection equal fields of the

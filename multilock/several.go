@@ -141,7 +141,7 @@ func orLost(ordered []*wanted, held []*lease.Lease, err error) error {
 // returned, but not by a release of fn's own. The error is as that of [Locker.Do]: fn's
 // error, joined with that of [Leases.Release].
 //
-// DoAll promises that nobody else is let in, and not that fn's writes are applied all or
+// DoAll promises that nobody else is granted, and not that fn's writes are applied all or
 // none: a process may be killed between two of them. If the server has transactions, send
 // the writes in one, each with its lease's [doclock.Lease.Guard] as the filter, and abort
 // it if one of them matches nothing. Elsewhere write down first, in one of the documents,

@@ -58,8 +58,8 @@ func (l *Locker) Want(filter any, opts ...doclock.AcquireOption) multilock.Want 
 // [doclock.ErrLost] at the moment when the lease is lost. Do's error is fn's error, joined
 // with the release's. It is at most one of three, and that one speaks of this call's lock:
 //   - [doclock.ErrNotAcquired]: fn was never called;
-//   - [doclock.ErrLost]: others may have been let in while fn was working;
-//   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
+//   - [doclock.ErrLost]: others may have been granted while fn was working;
+//   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were granted.
 //
 // After the last two, undo what fn wrote to other places. [multilock.Locker.Do] says more.
 func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, doclock.Lease) error, opts ...doclock.AcquireOption) error {

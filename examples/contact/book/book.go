@@ -44,7 +44,7 @@ func (b *Book) AddContact(ctx context.Context, name string, category bson.Object
 	case errors.Is(err, doclock.ErrNotAcquired):
 		return err // the function never ran, as for a deleted category
 	case inserted && !lost:
-		return nil // nobody was let in until the contact was there, also if the release failed
+		return nil // nobody was granted until the contact was there, also if the release failed
 	}
 	// The lock doesn't guard the contact. If it was lost, the insert may have come after
 	// the category was deleted. If the insert failed, the contact may be there all the
