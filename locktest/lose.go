@@ -3,6 +3,7 @@ package locktest
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -30,10 +31,14 @@ func lose(lease Guarded, among []store.Place, run func(value.Document) bson.RawV
 	return fmt.Errorf("locktest: the lease has no entry in this server: it has ended, or it is another server's (%s)", guard.Close())
 }
 
-// pull removes an entry from the document that a guard matches, and reports whether
-// it was there.
+// pull removes an entry from the document that a guard matches, notes its fencing token as a
+// break does, and reports whether it was there.
 func pull(guard value.Document, entries string, entry bson.RawValue, among []store.Place, run func(value.Document) bson.RawValue) bool {
-	pull := value.Document{{Key: "$pull", Value: value.Document{{Key: entries, Value: entry}}.Close()}}
+	lock, _, _ := strings.Cut(entries, ".tags.")
+	pull := value.Document{
+		{Key: "$pull", Value: value.Document{{Key: entries, Value: entry}}.Close()},
+		{Key: "$max", Value: value.Document{{Key: lock + ".broken", Value: value.Get(entry, "fence")}}.Close()},
+	}
 	statement := value.Document{{Key: "q", Value: guard.Close()}, {Key: "u", Value: pull.Close()}}
 	for _, at := range among {
 		reply := run(value.Document{
