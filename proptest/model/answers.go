@@ -134,6 +134,14 @@ func (w *world) conclude(c *client, ev event) {
 		} else {
 			w.end(c)
 		}
+	case opBatch:
+		if ev.outcome == Granted {
+			c.last = ev.as(opFind).unparsed()
+		} else {
+			w.end(c)
+		}
+	case opFind:
+		w.found(c, ev)
 	case opLook:
 		w.looked(c, ev)
 	case opKeep:
@@ -247,7 +255,7 @@ func (w *world) settle(id ID) {
 	}
 	for _, m := range w.underWay() {
 		_, stands := w.doc.guarded(m.lease, false)
-		arrives := slices.Contains([]operation{opAcquire, opTry, opTakeOver, opClaim, opResume}, m.op)
+		arrives := slices.Contains([]operation{opAcquire, opTry, opTakeOver, opClaim, opBatch, opResume}, m.op)
 		if arrives && m.lease.ID == id || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return
 		}

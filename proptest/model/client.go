@@ -109,6 +109,9 @@ func (w *world) fresh(i int, m message) []message {
 	if w.cfg.claims {
 		out = append(out, m.as(opClaim))
 	}
+	if w.cfg.batches {
+		out = append(out, m.as(opBatch))
+	}
 	if w.cfg.tries {
 		out = append(out, m.as(opTry))
 	}
@@ -149,6 +152,10 @@ func (w *world) requestAgain(c *client, m message) []message {
 		return []message{c.last, look}
 	case opClaim, opLook:
 		return []message{look, m.as(opRelease)}
+	case opBatch:
+		return []message{look.as(opFind), m.as(opRelease)}
+	case opFind:
+		return []message{c.last, m.as(opRelease)}
 	}
 	out := []message{c.last}
 	if c.unknown { // give up: the clean-up goes by the id
@@ -267,6 +274,24 @@ func (w *world) looked(c *client, ev event) {
 		c.last = m.as(opKeep)
 	default:
 		c.phase, c.last = leaving, m
+	}
+}
+
+// found handles the answers of the reads after a batch. An entry counts for the rest of its time, from the read's send
+// on. Without one a linearizable read follows, and then the id is cleaned up, as after an attempt of unknown outcome.
+func (w *world) found(c *client, ev event) {
+	e, there := ev.image.Find(c.tag, c.id)
+	rest := ev.image.remaining(Lease{c.tag, c.id, e.Fence}, w.cfg.ttl, w.cfg.tolerance, ev.now)
+	switch {
+	case there && w.cfg.protocol.Without.RemainingFromExpiry:
+		w.hold(c, ev, ev.sent+w.cfg.ttl)
+	case there && rest > 0:
+		w.hold(c, ev, ev.sent+rest)
+	case !there && !ev.linear && w.linear():
+		c.last = ev.unparsed()
+		c.last.linear = true
+	default:
+		c.phase, c.last = leaving, message{op: opRelease, from: ev.from, lease: Lease{Tag: c.tag, ID: c.id}}
 	}
 }
 

@@ -17,6 +17,7 @@ type config struct {
 	rounds   int  // leases per client, those of tokens included
 	tries    bool // clients may try-acquire
 	claims   bool // clients claim
+	batches  bool // clients claim in batches
 	checks   bool // clients may prove the lease by a read
 	handoffs bool // clients hand over
 
@@ -133,7 +134,7 @@ type Without struct {
 	SetWithoutHold        bool // 25: the compare-and-set is sent although the lease keeps others out for longer
 	OldIDFirst            bool // 24: the clean-up after a conversion of unknown outcome releases the new id first
 	FoundIsRenewed        bool // 26: an entry that a look-up finds is a grant
-	RemainingFromExpiry   bool // 20: an entry that is read counts as valid for a whole TTL
+	RemainingFromExpiry   bool // 20: an entry that is read, in a check or after a batch, counts as valid for a whole TTL
 	DetachDoubts          bool // 23: a detach of unknown outcome that finds nothing says lost
 	BrokenIsRead          bool // a release of unknown outcome that finds nothing was executed, whatever an operator has removed
 }

@@ -26,11 +26,13 @@ const (
 	opLook // finds the entry of a claim of unknown outcome
 	opKeep // renews it
 	opTakeOver
+	opBatch // a claim that is answered with a number
+	opFind  // the read after it, which shows what it has done
 )
 
 func (o operation) String() string {
 	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "convert", "delete", "claim", "look", "keep", "take-over"}[o]
+		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "convert", "delete", "claim", "look", "keep", "take-over", "batch", "find"}[o]
 }
 
 // releases reports whether the operation releases the lock.
@@ -43,7 +45,7 @@ func (o operation) releases() bool {
 }
 
 // reads reports whether the operation changes nothing.
-func (o operation) reads() bool { return o == opRead || o == opCheck || o == opLook }
+func (o operation) reads() bool { return o == opRead || o == opCheck || o == opLook || o == opFind }
 
 // message is one attempt of a command, with everything that the server
 // receives.
@@ -166,7 +168,7 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 		return p.Acquire(d, own, Try, now)
 	case opConfirm:
 		return p.Confirm(d, own, now)
-	case opClaim:
+	case opClaim, opBatch:
 		return p.Claim(d, own, now)
 	case opRenew, opKeep:
 		return p.Renew(d, m.lease, ttl, tolerance, now)
@@ -193,7 +195,7 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 	case opDelete:
 		return p.Delete(d, m.lease, now)
 	}
-	return p.Read(d, now) // a check and a look, too
+	return p.Read(d, now) // a check, a look and a find, too
 }
 
 // matches reports whether the document is what a resume or a touch demands beside its _id.
@@ -217,7 +219,7 @@ func (w *world) start(m message) message {
 	}
 	c.last = m
 	switch m.op {
-	case opAcquire, opTry, opClaim, opTakeOver:
+	case opAcquire, opTry, opClaim, opBatch, opTakeOver:
 		c.phase, c.id = requesting, m.lease.ID
 	case opWrite:
 		c.phase, c.writes = writing, m.k

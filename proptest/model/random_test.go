@@ -132,7 +132,7 @@ func TestRandomWalk(t *testing.T) {
 			t.Parallel()
 			seen := map[string]int{}
 			for seed := first; seed < first+walks; seed++ {
-				w, trace := wander(seed, Without{}, steps, more, func(what string) { seen[what]++ })
+				w, trace := wander(seed, Without{}, steps, func(cfg *config) { more(cfg); cfg.batches = true }, func(what string) { seen[what]++ })
 				if w.broken != nil {
 					t.Fatalf("seed %d: %v\n%s", seed, w.broken, strings.Join(search{cfg: *w.cfg}.replay(trace), "\n"))
 				}

@@ -140,7 +140,7 @@ func (w *world) doubts(c *client, ev event) bool {
 	switch {
 	case !slices.Contains([]Outcome{Lost, NotApplied, NotFound, Seen}, ev.outcome):
 		return false
-	case ev.op == opConfirm, ev.op == opClaim, ev.op == opLook, ev.handsOver():
+	case ev.op == opConfirm, ev.op == opClaim, ev.op == opBatch, ev.op == opLook, ev.op == opFind, ev.handsOver():
 		return false
 	case w.linear():
 		return ev.op != opCheck || !ev.finds(ev.image)

@@ -143,6 +143,9 @@ func (w *world) actions() []action {
 			continue
 		}
 		for _, at := range primaries {
+			if m.linear && int(at) != w.leader {
+				continue // it is not answered
+			}
 			out = append(out, action{kind: doArrive, index: int8(i), at: at})
 		}
 	}

@@ -39,7 +39,7 @@ func each(worlds []config, more ...func(*config)) (out []config) {
 	return out
 }
 
-// What there is more of: clients write, hand over, prove their leases, try-acquire, claim, touch tokens, demand a state of
+// What there is more of: clients write, hand over, prove their leases, try-acquire, claim alone and in batches, touch tokens, demand a state of
 // the document, and have two leases each; servers' clocks step.
 func saving(cfg *config)   { cfg.writes = 1 }
 func handing(cfg *config)  { cfg.handoffs = true }
@@ -47,6 +47,7 @@ func stepping(cfg *config) { cfg.steps = 1 }
 func checking(cfg *config) { cfg.checks = true }
 func trying(cfg *config)   { cfg.tries = true }
 func claiming(cfg *config) { cfg.claims = true }
+func batching(cfg *config) { cfg.batches = true }
 func beating(cfg *config)  { cfg.beats = 1 }
 func twice(cfg *config)    { cfg.rounds = 2 }
 func stating(cfg *config)  { cfg.state = true }
