@@ -332,23 +332,8 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 			u.events = events
 		}
 	}()
-	ctx = c.observed.count(ctx)
-	if c.request.TakeOver != nil {
-		c.maxWait = new(time.Duration) // 0
-	}
-	if c.maxWait != nil {
-		most := *c.maxWait
-		if c.tries() {
-			most = c.bounds.Timeout
-			c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
-		}
-		if c.request.TakeOver != nil { // and it is known whether it was sent
-			c.bounds.Timeout = most - most/20
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(c.observed.count(ctx))
+	defer cancel()
 	if err := c.nested(); err != nil {
 		return nil, err
 	}
@@ -359,10 +344,9 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		}
 		return u, nil
 	}
-	if c.skip { // Close ends it at once
-		claiming, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer (&function{end: func(err error) { attempt.End(cancel, err) }, atOnce: true}).begin(c.locker)()
+	if c.skip {
+		claiming, end := c.untilClose(ctx)
+		defer end()
 		ctx = claiming
 	}
 	type result struct {
@@ -381,6 +365,35 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		return nil, err
 	}
 	return own, nil
+}
+
+// bounded is ctx with the bounds of MaxWait.
+func (c *call) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.request.TakeOver != nil {
+		c.maxWait = new(time.Duration) // 0
+	}
+	if c.maxWait == nil {
+		return ctx, func() {}
+	}
+	most := *c.maxWait
+	if c.tries() {
+		most = c.bounds.Timeout
+		c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
+	}
+	if c.request.TakeOver != nil { // and it is known whether it was sent
+		c.bounds.Timeout = most - most/20
+	}
+	return context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
+}
+
+// untilClose is the context of a claim: Close ends it at once.
+func (c *call) untilClose(ctx context.Context) (claiming context.Context, end func()) {
+	claiming, cancel := context.WithCancelCause(ctx)
+	leave := (&function{end: func(err error) { attempt.End(cancel, err) }, atOnce: true}).begin(c.locker)
+	return claiming, func() {
+		leave()
+		cancel(nil)
+	}
 }
 
 // run is the acquire, in its own goroutine.

@@ -35,23 +35,32 @@ const (
 	longestRace  = 64 * time.Millisecond
 )
 
-// claim takes the first document that is free, or waits until one is. If it has met one
-// that can't take the lock, it doesn't wait.
-func (c *call) claim(ctx context.Context) (granted, error) {
+// claim takes the first document that is free, or waits until one is.
+func (c *call) claim(ctx context.Context) (got granted, err error) {
 	own := &claim{call: c, whole: c.filter}
+	err = own.wait(ctx, func() (_ bool, err error) {
+		got, err = own.take(ctx)
+		return got.lease != nil, err
+	})
+	return got, err
+}
+
+// wait calls take until it has got something, and waits while nothing is free. If the claim
+// has met a document that can't take the lock, it doesn't wait.
+func (c *claim) wait(ctx context.Context, take func() (bool, error)) error {
 	for {
-		own.past = c.locker.unfit.recall(c.request.Tag)
-		got, err := own.take(ctx)
-		if got.lease == nil && err == nil && own.passed == 0 && !c.tries() {
+		c.past = c.locker.unfit.recall(c.request.Tag)
+		got, err := take()
+		if got {
+			return nil
+		}
+		if err == nil && c.passed == 0 && !c.tries() {
 			c.observed.emitWaiting(nil)
-			if err = c.locker.idle.wait(ctx, own); err == nil {
+			if err = c.locker.idle.wait(ctx, c); err == nil {
 				continue
 			}
 		}
-		if got.lease == nil {
-			return got, cmp.Or(err, own.last, own.none)
-		}
-		return got, nil
+		return cmp.Or(err, c.last, c.none)
 	}
 }
 

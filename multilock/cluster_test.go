@@ -196,6 +196,33 @@ var elected = []struct {
 		}
 		ok(r, lease.Release(r.Context()))
 	}},
+	{"AcquireBatch", func(r *place, here, _ *multilock.Locker, election func() func()) {
+		locked := func() int64 {
+			n, err := r.coll.CountDocuments(r.Context(), bson.M{"lock.tags.write.0": bson.M{"$exists": true}})
+			ok(r, err)
+			return n
+		}
+		healed := election()
+		batch, err := here.AcquireBatch(r.Context(), bson.M{}, "write", 2)
+		healed()
+		must(r, err)
+		for _, lease := range batch {
+			lease.KeepAlive(r.Context())
+		}
+		time.Sleep(time.Minute) // the clean-up's
+		if n := locked(); n != int64(len(batch)) {
+			r.Errorf("the batch has %d documents and %d leases", n, len(batch))
+		}
+		healed = election()
+		ok(r, batch.Renew(r.Context()))
+		healed()
+		healed = election()
+		ok(r, batch.Release(r.Context()))
+		healed()
+		if n := locked(); n != 0 {
+			r.Errorf("%d documents are locked", n)
+		}
+	}},
 	{"DoAll", func(r *place, here, _ *multilock.Locker, election func() func()) {
 		healed := election()
 		ok(r, multilock.DoAll(r.Context(), func(context.Context, multilock.Leases) error {

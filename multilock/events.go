@@ -107,6 +107,23 @@ func (o *observed) emitEnd(ctx context.Context, held *lease.Lease, err error) (e
 	return nil
 }
 
+// emitBatch emits how the acquire of several leases has ended. The first one has its commands.
+func (o *observed) emitBatch(ctx context.Context, all Leases, err error) {
+	if o == nil {
+		return
+	}
+	if len(all) == 0 {
+		o.emitEnd(ctx, nil, err)
+		return
+	}
+	o.emitEnd(ctx, all[0].(*lease.Lease), nil)
+	e := o.event(doclock.EventGranted, nil)
+	e.Commands = 0
+	for _, l := range all[1:] {
+		l.(*lease.Lease).Announce(o.ctx, e)
+	}
+}
+
 // refused is true of a refusal, and not of the end of a wait, which names a conflict
 // too.
 func refused(ctx context.Context, err error) bool {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -36,6 +37,7 @@ type Locker struct {
 	cleanup   *cleanup
 	idle      idle
 	unfit     unfit
+	crowd     atomic.Int32 // how often more documents batches look for than they claim: its power of two
 	shares    shares
 	repeats   chan struct{}   // has the claim that repeats a command
 	observer  *lease.Observer // or nil

@@ -46,6 +46,13 @@ func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.Acquir
 	return l.locks.Acquire(ctx, filter, Tag, opts...)
 }
 
+// AcquireBatch claims up to n documents that match the filter and are free, by three commands
+// for all, and waits until there is one. Work on each under the context of its own
+// [doclock.Lease.KeepAlive]. [multilock.Locker.AcquireBatch] has the rest.
+func (l *Locker) AcquireBatch(ctx context.Context, filter any, n int, opts ...doclock.AcquireOption) (multilock.Leases, error) {
+	return l.locks.AcquireBatch(ctx, filter, Tag, n, opts...)
+}
+
 // Want describes a lease for [multilock.AcquireAll] and [multilock.DoAll], by the
 // arguments of [Locker.Acquire]. The filter must demand an equal _id. Want checks
 // nothing and sends nothing: those two do.

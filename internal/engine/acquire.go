@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -87,6 +89,57 @@ func (e *Engine) Claimed(ctx context.Context, f Filter, r Request) (*Image, erro
 		own = f.and(own)
 	}
 	return e.read(ctx, own)
+}
+
+// ClaimAll sends a claim of several documents in one command: those that match and are
+// free get an entry, all with the request's id, which must be new. It counts the entries,
+// and doesn't say where they are: see [Engine.ClaimedOf]. Beside an error of a command that
+// was sent some may have been made. By its hint the server takes the documents in the order
+// of their _ids, as renewals do: else two commands could wait for each other.
+func (e *Engine) ClaimAll(ctx context.Context, f Filter, r Request, pins []Pin) (made int, sent bool, err error) {
+	r.Try = true
+	if _, err = e.begin(ctx); err != nil {
+		return 0, false, err
+	}
+	named := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: idsOf(pins)}}}} // for the hint's index
+	query := f.and(named, e.among(pins), e.fill(finding, r.Tag, Terms{}, uuid.Nil))
+	statement := updating(query, e.arriving(r)).add("multi", yes).add("hint", justID)
+	reply, err := e.statements(ctx, forClaim, "update", statement.end())
+	sent = err == nil || !AsFailure(err).Nothing || errors.As(err, new(mongo.ServerError))
+	return int(counted(reply, "nModified")), sent, err
+}
+
+// ClaimedOf reads which of these documents have an entry with the request's id. There is an
+// answer for each pin, which is Granted if the entry is held and hasn't expired, and NotFound
+// else. It counts from Sent on as a grant of the full TTL would (rule 20). With proof,
+// absence is proven (rule 27).
+func (e *Engine) ClaimedOf(ctx context.Context, r Request, pins []Pin, proof bool) (answers []Answer, err error) {
+	images := make([]*Image, len(pins))
+	see := func(doc bson.Raw) {
+		img, err := e.imageOf(bytes.Clone(doc))
+		if i := slices.IndexFunc(pins, e.Pin(img).equals); err == nil && i >= 0 {
+			images[i] = img
+		}
+	}
+	own := bson.E{Key: e.path(r.Tag) + "." + idKey, Value: idValue(r.ID)}
+	found := search{comment: forClaim, filter: append(e.among(pins), own), fields: e.projection(r), batch: int32(len(pins)) + 1}
+	var sent Reading
+	if proof {
+		sent, err = e.newest(ctx, found, see)
+	} else if sent, err = e.begin(ctx); err == nil {
+		err = e.visit(ctx, localRead, found, see)
+	}
+	for _, img := range images {
+		a, ttl := Answer{Outcome: NotFound}, e.LeaseBy(r.Tag, r.Terms)
+		if img != nil && img.arrived(r.Tag, r.ID, NotFound) == Granted {
+			own, _ := img.Lock.Find(r.Tag, r.ID)
+			if left := e.left(own, img.Now, ttl); left > 0 {
+				a = Answer{Outcome: Granted, Image: img, Sent: sent.Less(ttl - left)}
+			}
+		}
+		answers = append(answers, a)
+	}
+	return answers, err
 }
 
 // arriving is the update of an acquire.

@@ -131,6 +131,11 @@ type Reading struct {
 	Wall time.Time // with no monotonic part
 }
 
+// Less is the reading of a time before.
+func (r Reading) Less(passed time.Duration) Reading {
+	return Reading{Mono: r.Mono - passed, Wall: r.Wall.Add(-passed)}
+}
+
 // Clocks reads the clocks.
 func (c *Config) Clocks() Reading {
 	if c.Clock != nil {

@@ -126,6 +126,10 @@ func sendReleases(ctx context.Context, all []*departure) {
 	missing, err := all[0].commands.ReleaseAll(sending, grants)
 	cancel()
 	switch {
+	case engine.PanicIn(err) != nil:
+		for _, d := range all {
+			d.end(ctx, d.unknown("release", err))
+		}
 	case err != nil:
 		if f := engine.AsFailure(err); f.Nothing && !engine.AnsweredPartly(err) {
 			err = nil
@@ -210,6 +214,8 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 					renewed[l] = l.gaveUp(ctx)
 				case failed == nil:
 					renewed[l] = l.err()
+				case engine.PanicIn(failed) != nil:
+					renewed[l] = l.failed("renew", failed)
 				}
 			}
 		})

@@ -32,8 +32,7 @@ func (v validity) left(now engine.Reading) time.Duration {
 
 // lasting is the validity that ends a span after now, of a lease with this TTL.
 func lasting(span time.Duration, now engine.Reading, ttl time.Duration) validity {
-	passed := ttl - span
-	return validity{from: engine.Reading{Mono: now.Mono - passed, Wall: now.Wall.Add(-passed)}, ttl: ttl}
+	return validity{from: now.Less(ttl - span), ttl: ttl}
 }
 
 // later is the validity that lasts longer: answers may come out of order.

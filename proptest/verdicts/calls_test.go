@@ -130,6 +130,14 @@ var acquires = []call{
 		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked(), doclock.MaxWait(20*time.Second))
 		return err
 	}},
+	{name: "AcquireBatch", begin: nothing, send: func(w *world) error {
+		_, err := w.locks.AcquireBatch(w.ctx, first, "write", 2)
+		return err
+	}},
+	{name: "AcquireBatch, MaxWait(0)", begin: nothing, send: func(w *world) error {
+		_, err := w.locks.AcquireBatch(w.ctx, first, "write", 2, doclock.MaxWait(0))
+		return err
+	}},
 	{name: "AcquireAll", begin: nothing, send: func(w *world) error { _, err := multilock.AcquireAll(w.ctx, w.both()...); return err }},
 	{name: "Do, before fn", begin: nothing, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.runs) }},
 	{name: "DoAll, before fn", begin: nothing, send: func(w *world) error {
@@ -175,6 +183,7 @@ var underLeases = []call{
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
 	{name: "Leases.Release", begin: (*world).acquireAll, send: func(w *world) error { return w.leases.Release(w.ctx) }},
+	{name: "Leases.Renew", begin: (*world).acquireAll, send: func(w *world) error { return w.leases.Renew(w.ctx) }},
 	{name: "Locker.Close", begin: (*world).acquire, send: func(w *world) error { return fixture.Rested(w.locks.Close(w.ctx)) }},
 }
 
