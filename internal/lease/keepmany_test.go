@@ -181,6 +181,28 @@ func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
 	}
 }
 
+// More documents are blocked than commands can be out: those in front leave time for the
+// others.
+func TestManyBlockedDocumentsHoldUpNoOthers(t *testing.T) {
+	for _, blocked := range []int{100, 300} {
+		t.Run(fmt.Sprint(blocked), func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				leases := r.many(600)
+				ended := make(chan struct{})
+				r.server.block(blocked, ended)
+				r.keep(leases...)
+				time.Sleep(2 * ttl)
+				for _, l := range leases[blocked:] {
+					if l.Err() != nil {
+						r.Error(l.Err())
+					}
+				}
+				close(ended)
+			})
+		})
+	}
+}
+
 // Leases that can't be renewed even alone are tried again after all the others,
 // and leave them room.
 func TestTheStuckLeaveRoom(t *testing.T) {

@@ -166,7 +166,7 @@ func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
 		h := r.announced(1, "write")
 		revoked := &engine.Sending{}
 		revoked.Revoke()
-		if err := h.renew(engine.WithSending(context.Background(), revoked), func(error) {}); !errors.Is(err, engine.ErrRevoked) {
+		if err := h.renew(engine.WithSending(context.Background(), revoked), h.bounds(), func(error) {}); !errors.Is(err, engine.ErrRevoked) {
 			t.Errorf("renew = %v", err)
 		}
 		r.wantEvents(e, "granted 7")

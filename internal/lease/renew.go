@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
@@ -31,7 +32,7 @@ func (l *Lease) prolong(ctx context.Context) error {
 	}
 	err := l.run(ctx, l.sending(nil), func(ctx context.Context) error {
 		defer l.renewing.unlock()
-		return l.renew(ctx, func(error) {})
+		return l.renew(ctx, l.bounds(), func(error) {})
 	})
 	l.emitUnknown(ctx, nil, err)
 	return err
@@ -39,14 +40,13 @@ func (l *Lease) prolong(ctx context.Context) error {
 
 // renew renews with one command, repeated while the lease is valid. It reports each
 // attempt.
-func (l *Lease) renew(ctx context.Context, attempted func(error)) error {
+func (l *Lease) renew(ctx context.Context, bounds engine.Attempts, attempted func(error)) error {
 	if err := l.err(); err != nil {
 		return err
 	}
 	left := l.Remaining()
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	bounds := l.bounds()
 	bounds.Pause = left / 8 // no lease is lost by waiting
 	var got engine.Answer
 	_, err := attempt.Settle(ctx, bounds, func(ctx context.Context) (err error) {
@@ -91,7 +91,7 @@ func (l *Lease) inBatch() int { return max(1, min(batchSize, int(l.bounds().Time
 func long(leases []*Lease) time.Duration {
 	shortest := time.Duration(math.MaxInt64)
 	for _, l := range leases {
-		shortest = min(shortest, l.grant.TTL/200)
+		shortest = min(shortest, l.left()/128)
 	}
 	return shortest
 }
@@ -104,8 +104,8 @@ type failure struct {
 }
 
 // renew renews leases with one command, except those that are being renewed or
-// released already.
-func renew(leases []*Lease) failure {
+// released already. One by itself leaves time for the commands that wait.
+func renew(leases []*Lease, waiting int) failure {
 	var ours []*Lease
 	for _, l := range leases {
 		if l.renewing.tryLock() {
@@ -119,7 +119,7 @@ func renew(leases []*Lease) failure {
 	case 0:
 		return failure{}
 	case 1:
-		return renewOne(ours[0])
+		return renewOne(ours[0], waiting)
 	default:
 		slices.SortFunc(ours, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
 		f, _ := renewAll(ours)
@@ -130,11 +130,15 @@ func renew(leases []*Lease) failure {
 // renewOne renews a lease by itself. A loss ends the lease; any other error is tried
 // again, after a rest if the server has trouble. It has got three messages by then:
 // after an overload error the driver sends two more by itself.
-func renewOne(l *Lease) (f failure) {
-	ctx, cancel := context.WithTimeout(counted(context.Background(), []*Lease{l}), l.bounds().Timeout)
+func renewOne(l *Lease, waiting int) (f failure) {
+	bounds := l.bounds()
+	if waiting > batchSize {
+		bounds.Timeout = min(bounds.Timeout, l.left()/2/time.Duration(waiting)*batchSize)
+	}
+	ctx, cancel := context.WithTimeout(counted(context.Background(), []*Lease{l}), bounds.Timeout)
 	defer cancel()
 	attempts := 0
-	_ = l.renew(ctx, func(err error) {
+	_ = l.renew(ctx, bounds, func(err error) {
 		attempts++
 		f.trouble = trouble(err)
 		if f.trouble && (attempts == 3 || engine.AsFailure(err).Trouble == engine.Overloaded) {
@@ -240,6 +244,7 @@ type keeper struct {
 	engine             *engine.Engine
 	wake               chan struct{} // makes the loop look now
 	prompt, out, stuck gate          // the places of commands
+	waiting            atomic.Int64  // usual commands that have no place yet
 
 	mu      sync.Mutex // taken before a lease's
 	running bool       // the loop is
@@ -408,6 +413,7 @@ func (k *keeper) renew(due []dueLease) {
 			usual = append(usual, []*Lease{l.Lease})
 		}
 	}
+	k.waiting.Add(int64(len(usual)))
 	go k.send(usual, k.out)
 	go k.send(stuck, k.stuck)
 }
@@ -425,8 +431,12 @@ func (k *keeper) send(commands [][]*Lease, places gate) {
 func (k *keeper) carryOut(leases []*Lease, places gate) {
 	defer places.unlock()
 	leases = k.stillKept(leases)
+	waiting := 0
+	if places == k.out { // else it is stuck, and delays no others
+		waiting = int(k.waiting.Add(-1))
+	}
 	slow := time.AfterFunc(long(leases), k.prompt.unlock)
-	failed := renew(leases)
+	failed := renew(leases, waiting)
 	if slow.Stop() {
 		k.prompt.unlock()
 	}
