@@ -7,11 +7,10 @@
 //	locks, err := writelock.New(orders) // as in the program
 //
 // The collection is a real one of the MongoDB driver, whose connections lead to this
-// server. So the Lockers are the real ones, and what they send is what they send to any
-// server: the same filters, pipelines and updates, which the
-// server evaluates. Guards, registries, BSON options, command monitors and the
-// program's own reads and writes work as they do elsewhere, and so does package admin.
-// Two Lockers of one collection are as two programs.
+// server. So the Lockers are the real ones, and the server evaluates what they send to any
+// server. Guards, registries, BSON options, command monitors and the program's own reads
+// and writes work as they do elsewhere, and so does package admin. Two Lockers of one
+// collection are as two programs.
 //
 // # Time
 //
@@ -67,12 +66,13 @@
 // [Server.Isolate], [Server.Cut] and [Server.Heal] make and end partitions, with an
 // old primary beside a new one, stale reads, and writes that are rolled back.
 //
-// Both have sessions and transactions, as the driver sends them. A write outside of a transaction waits for the one that has
-// written its document. [Server.LimitTransactions] says when the server aborts a transaction.
-//
 // With [Sharded] it is a sharded cluster with two routers, whose clocks may differ. The
 // command shardCollection gives a collection its key, and a router refuses, with code 61,
 // to look for a document by other fields.
+//
+// A replica set and a cluster have sessions and transactions, as the driver sends them. A
+// write outside of a transaction waits for the one that has written its document.
+// [Server.LimitTransactions] says when the server aborts a transaction.
 //
 // # Other programs
 //
@@ -81,9 +81,9 @@
 // # What it knows
 //
 // Commands: find, aggregate, findAndModify, insert, update, delete, count, create,
-// createIndexes, drop, dropDatabase, commitTransaction, abortTransaction and killSessions. Query operators: $eq, $ne, $gt, $gte, $lt,
-// $lte, $in, $nin, $and, $or, $nor, $not, $exists, $type, $regex, $size, $all,
-// $elemMatch, $expr. Update operators: $set, $setOnInsert, $unset, $inc, $mul, $min,
+// createIndexes, drop, dropDatabase, commitTransaction, abortTransaction and
+// killSessions. Query operators: $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and, $or,
+// $nor, $not, $exists, $type, $regex, $size, $all, $elemMatch, $expr. Update operators: $set, $setOnInsert, $unset, $inc, $mul, $min,
 // $max, $rename, $currentDate, $push (with $each, $slice, $sort, $position),
 // $addToSet, $pull, $pullAll, $pop, with array filters; and pipelines of $set,
 // $unset, $project, $replaceRoot and $replaceWith. Stages of aggregations: those,
@@ -98,17 +98,17 @@
 //
 // It refuses everything else with an error that names it, code 115 or 59. It never
 // passes over an operator, also where no document matches. In particular it has no
-// collations but the simple one, no TTL
-// and partial indexes, no validators, views and capped collections, no change streams,
-// and no positional operator `.$`. Regular expressions are Go's, without look-aheads
-// and back references.
+// collations but the simple one, no TTL and partial indexes, no validators, views and
+// capped collections, no change streams, and no positional operator `.$`. Regular
+// expressions are Go's, without look-aheads and back references.
 //
-// A standalone server has no effect of write concerns, read concerns and hints. (As any
-// standalone it refuses a linearizable read, code 123, and a transaction, code 20.) A replica set and a
-// cluster have sessions, repeats of writes, transactions, write concerns and read concerns; there are no
-// snapshots outside of transactions. None checks rights, and all answer a find with all documents at
-// once. They are faster than a server: a document that is deleted and made anew within one
-// millisecond of the server's clock may give out the same fencing token twice.
+// On a standalone server write concerns, read concerns and hints have no effect; as any
+// standalone it refuses a linearizable read, code 123, and a transaction, code 20. A
+// replica set and a cluster have sessions, repeats of writes, transactions, write
+// concerns and read concerns; there are no snapshots outside of transactions. None checks
+// rights, and all answer a find with all documents at once. They are faster than a
+// server: a document that is deleted and made again within one millisecond may give out
+// the same fencing token twice.
 //
 // The tests of the library run on it, as they do on a server, and so do the random
 // tests of the protocol: see docs/testing.md. Packages that lock don't depend on it.
