@@ -157,7 +157,7 @@ func work(ctx context.Context, s *subjects.Subject, end time.Time) (own claims, 
 	const shortest, longest = 2 * time.Millisecond, 32 * time.Millisecond
 	wished, pause := time.Now(), shortest
 	for time.Now().Before(end) {
-		c, err := s.Claim(ctx)
+		batch, err := s.Claim(ctx)
 		granted := time.Now()
 		if errors.Is(err, subjects.ErrNoneFree) {
 			own.FoundNone++
@@ -168,20 +168,22 @@ func work(ctx context.Context, s *subjects.Subject, end time.Time) (own claims, 
 			pause = min(2*pause, longest)
 			continue
 		}
-		if err == nil {
-			err = c.Finish(ctx)
-		}
-		switch {
-		case err == nil:
+		each := granted.Sub(wished) / time.Duration(max(1, len(batch))) // a document's part of the wait
+		for _, c := range batch {
+			if err = c.Finish(ctx); err != nil {
+				break
+			}
 			finished := time.Now()
 			own.All = append(own.All, claim{
-				c.Priority, wished.UnixNano(), granted.UnixNano(), finished.UnixNano(),
+				c.Priority, granted.Add(-each).UnixNano(), granted.UnixNano(), finished.UnixNano(),
 			})
 			wished, pause = finished, shortest
-		case s.Rival():
-			own.Failed++
-		default:
+		}
+		if err != nil && !s.Rival() {
 			return own, err
+		}
+		if err != nil {
+			own.Failed++
 		}
 	}
 	return own, nil

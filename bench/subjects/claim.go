@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -70,18 +71,37 @@ func (s *Subject) Finished(ctx context.Context) (int64, error) {
 // openClaim claims with writelock's options for a queue.
 func openClaim(s *Subject) error {
 	locks, err := s.writelock(s.Queue(), doclock.AttemptTimeout(s.ttl*9/10)) // some commands wait for seconds at DocumentDB
-	s.Claim = func(ctx context.Context) (Claimed, error) {
+	s.Claim = func(ctx context.Context) ([]Claimed, error) {
 		var j job
 		lease, err := locks.TryAcquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&j))
 		if errors.Is(err, doclock.ErrNotFound) {
-			return Claimed{}, ErrNoneFree
+			return nil, ErrNoneFree
 		}
 		if err != nil {
-			return Claimed{}, err
+			return nil, err
 		}
-		return Claimed{j, func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}, nil
+		return []Claimed{{j, func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}}, nil
 	}
 	return err
+}
+
+// openBatch claims n documents with AcquireBatch. Each has its final write.
+func openBatch(n int) func(*Subject) error {
+	return func(s *Subject) error {
+		locks, err := s.writelock(s.Queue(), doclock.AttemptTimeout(s.ttl*9/10))
+		s.Claim = func(ctx context.Context) (all []Claimed, err error) {
+			var jobs []job
+			leases, err := locks.AcquireBatch(ctx, pending, n, doclock.MaxWait(0), doclock.Sort(byPriority), doclock.Into(&jobs))
+			if errors.Is(err, doclock.ErrNotFound) {
+				return nil, ErrNoneFree
+			}
+			for i, lease := range leases {
+				all = append(all, Claimed{jobs[i], func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }})
+			}
+			return all, err
+		}
+		return err
+	}
 }
 
 // openFindAndModify marks the document, without a lock: most queues in MongoDB are
@@ -92,20 +112,76 @@ func openClaim(s *Subject) error {
 //	findAndModify {state: "pending"} {$set: {state: "taken"}}, sort {priority: -1}
 //	final write   updateOne {_id} {$set: {state: "done"}}
 func openFindAndModify(s *Subject) error {
-	s.Claim = func(ctx context.Context) (Claimed, error) {
+	s.Claim = func(ctx context.Context) ([]Claimed, error) {
 		var j job
 		err := unlessDeadlocked(func() error {
 			return s.Queue().FindOneAndUpdate(ctx, pending, bson.M{"$set": bson.M{"state": "taken"}}, options.FindOneAndUpdate().SetSort(byPriority)).Decode(&j)
 		})
 		if none(err) {
-			return Claimed{}, ErrNoneFree
+			return nil, ErrNoneFree
 		}
-		return Claimed{job: j, Finish: func(ctx context.Context) error {
-			return unlessDeadlocked(func() error {
-				_, err := s.Queue().UpdateOne(ctx, bson.M{"_id": j.ID}, done)
-				return err
-			})
-		}}, err
+		return []Claimed{s.taken(j)}, err
 	}
 	return nil
+}
+
+// taken is a document that is marked as taken.
+func (s *Subject) taken(j job) Claimed {
+	return Claimed{job: j, Finish: func(ctx context.Context) error {
+		return unlessDeadlocked(func() error {
+			_, err := s.Queue().UpdateOne(ctx, bson.M{"_id": j.ID}, done)
+			return err
+		})
+	}}
+}
+
+// openUpdateMany marks n documents without a lock. It is as unsafe as the one before.
+//
+//	find        {state: "pending"}, sort {priority: -1}, limit n
+//	updateMany  {_id: {$in: …}, state: "pending"} {$set: {state: "taken", by: …}}
+//	find        {_id: {$in: …}, by: …}, if others have taken some of them
+func openUpdateMany(n int64) func(*Subject) error {
+	return func(s *Subject) error {
+		s.Claim = func(ctx context.Context) (all []Claimed, err error) {
+			var jobs []job
+			if err := s.jobs(ctx, &jobs, pending, options.Find().SetSort(byPriority).SetLimit(n)); err != nil || len(jobs) == 0 {
+				return nil, cmp.Or(err, ErrNoneFree)
+			}
+			var ids bson.A
+			for _, j := range jobs {
+				ids = append(ids, j.ID)
+			}
+			by, marked := bson.NewObjectID(), int64(0)
+			err = unlessDeadlocked(func() error {
+				r, err := s.Queue().UpdateMany(ctx, bson.M{"_id": bson.M{"$in": ids}, "state": "pending"}, bson.M{"$set": bson.M{"state": "taken", "by": by}})
+				if r != nil {
+					marked = r.ModifiedCount
+				}
+				return err
+			})
+			if err == nil && marked == 0 {
+				err = ErrNoneFree
+			}
+			if err == nil && marked < int64(len(jobs)) {
+				jobs = nil
+				err = s.jobs(ctx, &jobs, bson.M{"_id": bson.M{"$in": ids}, "by": by})
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, j := range jobs {
+				all = append(all, s.taken(j))
+			}
+			return all, nil
+		}
+		return nil
+	}
+}
+
+func (s *Subject) jobs(ctx context.Context, all *[]job, filter any, opts ...options.Lister[options.FindOptions]) error {
+	cursor, err := s.Queue().Find(ctx, filter, opts...)
+	if err != nil {
+		return err
+	}
+	return cursor.All(ctx, all)
 }

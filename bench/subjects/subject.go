@@ -33,9 +33,9 @@ type Subject struct {
 	// and writes, and loses no write of others. Without a way of its own a subject
 	// finds, computes and updates under its lock.
 	Increment func(ctx context.Context, key string) error
-	// Claim returns the pending document of a queue that has the highest priority of
-	// the free ones, or ErrNoneFree.
-	Claim func(context.Context) (Claimed, error)
+	// Claim returns the pending documents of a queue that have the highest priorities of
+	// the free ones, one or a batch, or ErrNoneFree.
+	Claim func(context.Context) ([]Claimed, error)
 	// Warm prepares n goroutines outside of the measurement.
 	Warm func(n int) error
 }
@@ -60,7 +60,11 @@ var subjects = map[string]struct {
 	"redislock":                {open: openRedislock, needs: "redis"},
 	"etcd":                     {open: openEtcd, needs: "etcd"},
 	"doclock-claim":            {open: openClaim},
+	"doclock-claim-10":         {open: openBatch(10)},
+	"doclock-claim-50":         {open: openBatch(50)},
 	"plain-claim":              {open: openFindAndModify},
+	"plain-claim-10":           {open: openUpdateMany(10)},
+	"plain-claim-50":           {open: openUpdateMany(50)},
 }
 
 // ErrAbsent is the error of a rival whose server is missing.
