@@ -1,5 +1,5 @@
-// Command jobqueue has workers claim jobs by their priority. One worker dies, and
-// another one does its job. The function to copy is next.
+// Command jobqueue has workers claim jobs by their priority, one by one and in batches. One
+// worker dies, and another one does its job. The functions to copy are next and batch.
 package main
 
 import (
@@ -33,6 +33,30 @@ func next(ctx context.Context, locks *writelock.Locker, pending bson.M, work fun
 	return j, err
 }
 
+// batch does up to n jobs, one after the other, and waits until there is one. Each job's
+// context ends with its own lease.
+func batch(ctx context.Context, locks *writelock.Locker, pending bson.M, n int, work func(context.Context, job) error) (done []job, err error) {
+	var jobs []job
+	leases, err := locks.AcquireBatch(ctx, pending, n, byPriority, doclock.Into(&jobs))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = leases.Release(ctx) }() // the jobs that were not done are free at once
+	kept := make([]context.Context, len(leases))
+	for i, lease := range leases {
+		kept[i] = lease.KeepAlive(ctx) // all from the beginning on
+	}
+	for i, lease := range leases {
+		if work(kept[i], jobs[i]) != nil {
+			continue
+		}
+		if err := lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "done"}}); err == nil {
+			done = append(done, jobs[i])
+		}
+	}
+	return done, nil
+}
+
 func main() {
 	ctx := context.Background()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
@@ -57,15 +81,22 @@ func main() {
 	check(err)
 	fmt.Println("a worker dies at:", dead.Name)
 	done := make(chan job)
-	for range 2 {
-		go func() {
-			for {
-				j, err := next(ctx, locks, pending, work)
-				check(err)
+	go func() {
+		for {
+			j, err := next(ctx, locks, pending, work)
+			check(err)
+			done <- j
+		}
+	}()
+	go func() {
+		for {
+			jobs, err := batch(ctx, locks, pending, 2, work)
+			check(err)
+			for _, j := range jobs {
 				done <- j
 			}
-		}()
-	}
+		}
+	}()
 	for range 3 {
 		fmt.Println("done:", (<-done).Name)
 	}
