@@ -231,8 +231,14 @@ func (m *engineMachine) claim(t *rapid.T) {
 	} else {
 		past = nil
 	}
-	got, err := p.engine.Claim(t.Context(), p.filter, r, past)
-	seen := m.agrees(t, "claim", doc, want, got, err)
+	command, got, err := "claim", engine.Answer{}, error(nil)
+	if past == nil && rapid.Bool().Draw(t, "in a batch") {
+		command = "batch"
+		got, err = m.batch(t, p, r)
+	} else {
+		got, err = p.engine.Claim(t.Context(), p.filter, r, past)
+	}
+	seen := m.agrees(t, command, doc, want, got, err)
 	m.told(t, a, r, seen, got.Image, image, m.now)
 	if m.doc != nil && m.doc.Field == model.Foreign {
 		return
@@ -240,6 +246,21 @@ func (m *engineMachine) claim(t *rapid.T) {
 	if found, err := p.engine.Claimed(t.Context(), p.filter, r); err != nil || (found != nil) != (seen == model.Granted) {
 		t.Fatalf("a look-up of the id shows %v (%v); the claim was %s", found, err, seen)
 	}
+}
+
+// batch claims the document and one that isn't there, and reads what it has got.
+func (m *engineMachine) batch(t *rapid.T, p *program, r engine.Request) (engine.Answer, error) {
+	t.Log("in a batch")
+	pins := []engine.Pin{{{Key: "_id", Value: bson.RawValue{Type: bson.TypeBoolean, Value: []byte{0}}}}, p.filter.Pin}
+	made, _, err := p.engine.ClaimAll(t.Context(), p.filter, r, pins)
+	if err != nil || made == 0 {
+		return engine.Answer{Outcome: engine.NotFound}, err
+	}
+	answers, err := p.engine.ClaimedOf(t.Context(), r, pins, rapid.Bool().Draw(t, "with proof"))
+	if err == nil && (made != 1 || answers[0].Outcome != engine.NotFound) {
+		t.Fatalf("a batch of one document has made %d entries: %v", made, answers)
+	}
+	return answers[1], err
 }
 
 func (m *engineMachine) confirm(t *rapid.T) {

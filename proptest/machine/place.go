@@ -337,6 +337,7 @@ const (
 func Outcomes() []string {
 	return []string{
 		"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: repeat", "acquire: foreign", "acquire: not found", "claim: granted", "claim: not found",
+		"batch: granted", "batch: not found",
 		"confirm: granted", "confirm: waiting", "confirm: repeat", "confirm: lost", "confirm: foreign",
 		"renew: renewed", "renew: lost",
 		"release: released", "release: lost",
