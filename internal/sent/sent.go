@@ -121,6 +121,8 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("acquire, with the document").got(e.Acquire(ctx, filter, document))
 	rec.begin("try").got(e.Acquire(ctx, filter, try))
 	rec.begin("acquire and take over").got(e.Acquire(ctx, filter, takes))
+	rec.begin("claim two").got(claimed(e.ClaimAll(ctx, open, r, []engine.Pin{g.Pin, g.Pin})))
+	rec.begin("read what was claimed").got(e.ClaimedOf(ctx, document, []engine.Pin{g.Pin}, false))
 	rec.begin("confirm").got(e.Confirm(ctx, g.Pin, r))
 	rec.begin("renew").got(e.Renew(ctx, g))
 	rec.begin("renew two").got(e.RenewAll(ctx, []engine.Grant{g, g}))
@@ -135,6 +137,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("write and hand off, classic").got(e.WriteAndHandOff(ctx, g, classic, next))
 	rec.begin("write and hand off, pipeline").got(e.WriteAndHandOff(ctx, g, pipeline, next))
 	rec.begin("release").got(e.Release(ctx, g))
+	rec.begin("release two").got(e.ReleaseAll(ctx, []engine.Grant{g, kept}))
 	rec.begin("detach").got(e.Detach(ctx, g, k.Key))
 	rec.begin("resume, with the document").got(e.Resume(ctx, exact, k, document))
 	rec.begin("resume, more demanded, another owner").got(e.Resume(ctx, open, k, by(engine.Terms{Owner: "$$e.id"})))
@@ -162,6 +165,8 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("admin: delete idle ones").got(e.DeleteIdle(ctx, []engine.Pin{g.Pin}, time.Hour))
 	return rec.all, rec.err
 }
+
+func claimed(made int, _ bool, err error) (any, error) { return made, err }
 
 func standing(_ []engine.Standing, _ engine.Reading, err error) (any, error) {
 	return nil, err
