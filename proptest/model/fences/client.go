@@ -132,13 +132,17 @@ func (w *world) enter(i int, c, slot int8) {
 	w.prepare(i, c)
 }
 
-// prepare lets a call begin its transaction, once its fence is made.
+// prepare lets a call begin its transaction, once the entry has a mark, and the fence is made.
 func (w *world) prepare(i int, c int8) {
 	cl := &w.clients[i]
 	own := &cl.calls[c]
-	own.stage = making
-	if cl.made&(1<<own.slot) != 0 {
+	switch {
+	case cl.mark == 0:
+		own.stage = remarking
+	case cl.made&(1<<own.slot) != 0:
 		own.stage = beginning
+	default:
+		own.stage = making
 	}
 }
 
@@ -199,10 +203,7 @@ func (w *world) nextOfLease(i int, cl *client, m message) (message, bool) {
 	switch cl.stage {
 	case idle:
 		m.op, m.named, m.mark = opAcquire, cl.named, 0
-		switch w.cfg.programs[i] {
-		case fenced:
-			m.mark = 1
-		case breaks:
+		if w.cfg.programs[i] == breaks {
 			m.op = opBreak
 			if e := w.lead.docs.lock[0]; !e.held || e.mark != 0 && cl.named&bit(0, e.mark) == 0 && !w.cfg.without.BreakNames {
 				return m, false // see learn

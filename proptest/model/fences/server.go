@@ -23,7 +23,7 @@ type data struct {
 // entry is a client's.
 type entry struct {
 	held  bool
-	mark  int8 // from 1 on; 0: it is not fenced
+	mark  int8 // from 1 on; 0: none yet, and so no transaction
 	grant int8 // the fencing token
 }
 
@@ -162,7 +162,7 @@ func (w *world) execute(s *server, m message) answer {
 			return answer{conflict: true}
 		}
 		*t = txn{number: m.number, open: true, fence: m.fence, k: m.k, run: m.run, grant: m.grant}
-		return answer{ok: own.grant == m.grant && (own.mark == m.mark || w.cfg.without.FindHasMark)}
+		return answer{ok: own.grant == m.grant && m.mark != 0 && (own.mark == m.mark || w.cfg.without.FindHasMark)}
 	case opAbort:
 		if t.number == m.number {
 			t.open = false
