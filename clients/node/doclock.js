@@ -44,7 +44,7 @@ const checkFormat = (lock) => {
   const fail = (what) => { throw new FormatError(`doclock: ${what}`) }
   if (none(lock)) return
   if (!isDocument(lock)) fail('the field lock is no document')
-  if (!none(lock.v) && !(number(lock.v) <= 1)) fail(`the lock has version ${text(lock.v)}; this client knows version 1`)
+  if (!none(lock.v) && !(number(lock.v) <= 2)) fail(`the lock has version ${text(lock.v)}; this client knows versions 1 and 2`)
   if (!none(lock.fence) && !(number(lock.fence) >= 0 && number(lock.fence) < 2 ** 53)) fail(`lock.fence is ${text(lock.fence)}`)
   if (none(lock.tags)) return
   if (!isDocument(lock.tags)) fail('lock.tags is no document')
@@ -63,7 +63,7 @@ const inTheWay = (image, rules, tag, own) => {
   const now = image.__doclockNow
   return Object.keys(image.lock?.tags ?? {}).flatMap((other) => {
     const relation = rules.has(other) ? rules.get(tag).get(other) : { allow: 0 }
-    const live = entriesOf(image.lock, other).filter((e) => e.expires instanceof Date && e.expires > now && e !== own &&
+    const live = entriesOf(image.lock, other).filter((e) => (e.expires instanceof Date && e.expires > now || e.fenced) && e !== own &&
       (!own || e.fence !== undefined || number(e.seq) < number(own.seq)))
     if (!relation || live.length <= relation.allow) return []
     return live.map(({ id, owner, fence, seq, since, expires }) => ({

@@ -23,6 +23,10 @@ type Request struct {
 	// TakeOver names entries that the acquire ends, by id and fencing token, or 0 for one that
 	// waits. It is granted then, or writes nothing.
 	TakeOver []Entry
+
+	// Settled are marks of entries of the document: see [Engine.Settle]. They keep nobody out
+	// who names them within a day.
+	Settled []uuid.UUID
 }
 
 // Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
@@ -144,9 +148,11 @@ func (e *Engine) ClaimedOf(ctx context.Context, r Request, pins []Pin, proof boo
 
 // arriving is the update of an acquire.
 func (e *Engine) arriving(r Request) bson.RawValue {
-	switch {
+	switch d := e.decisionOf(r); {
 	case r.TakeOver != nil:
-		return value(e.decisionBy(r.Tag, r.Terms).takeOver(r.TakeOver, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
+		return value(d.takeOver(r.TakeOver, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
+	case len(r.Settled) > 0:
+		return value(d.arrival(!r.Try, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
 	case r.Try:
 		return e.fill(trying, r.Tag, r.Terms, r.ID)
 	default:
@@ -156,6 +162,9 @@ func (e *Engine) arriving(r Request) bson.RawValue {
 
 // confirming is the update of a confirm, which leaves the owner as it is.
 func (e *Engine) confirming(r Request) bson.RawValue {
+	if len(r.Settled) > 0 {
+		return value(e.decisionOf(r).confirmation(idValue(r.ID)))
+	}
 	r.Terms.Owner = ""
 	return e.fill(confirming, r.Tag, r.Terms, r.ID)
 }

@@ -23,6 +23,9 @@ type Exact struct {
 	// Expired, if it is set, is the entry's expiry. The entry is removed only if
 	// it was not extended since, and the server's clock has reached that time.
 	Expired time.Time
+
+	// Settled is the entry's mark, which is settled. An entry with another mark stays.
+	Settled uuid.UUID
 }
 
 // RemoveExactly removes one entry, whoever holds it, and whatever its key and
@@ -76,7 +79,7 @@ func (e *Engine) exactly(x Exact) (filter, update bson.D) {
 	if x.Fence == 0 {
 		fence = bson.D{{Key: "$in", Value: bson.A{nil, 0}}}
 	}
-	entry := bson.D{{Key: idKey, Value: idValue(x.ID)}, {Key: fenceKey, Value: fence}}
+	entry := bson.D{{Key: idKey, Value: idValue(x.ID)}, {Key: fenceKey, Value: fence}, settled(x.Settled)}
 	d, path := e.decision("", 0), e.path(x.Tag)
 	var test expr = true
 	if !x.Expired.IsZero() {
@@ -176,7 +179,7 @@ func (d decision) tests(s Survey) []expr {
 		tests = append(tests, d.live())
 	}
 	if s.Expired {
-		tests = append(tests, not(d.live()))
+		tests = append(tests, not(call("$gt", "$$e."+expiresKey, d.now)))
 	}
 	return tests
 }

@@ -291,11 +291,15 @@ const longest = 100 * 365 * 24 * time.Hour
 // InTheWay lists the live entries that block an arrival under tag (own is nil),
 // or that block the waiting entry own. It also returns the longest time until
 // enough of them have expired. The server makes the decision; this function
-// explains it, from the image and with the image's clock.
+// explains it, from the image and with the image's clock. An expired entry with a mark is
+// there until that is settled, which may take a second.
 func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
 	byTag := map[string][]Entry{}
 	for _, other := range img.Lock.Entries {
 		dead := !other.Expires.After(img.Now)
+		if dead && other.Mark.ID != uuid.Nil {
+			dead, other.Expires = false, img.Now.Add(time.Second)
+		}
 		self := own != nil && other.ID == own.ID
 		later := own != nil && !other.Held() && other.Seq >= own.Seq
 		if !dead && !self && !later {
@@ -342,7 +346,7 @@ func (e *Engine) Stuck(img *Image, held []uuid.UUID) *Image {
 	for _, other := range img.Lock.Entries {
 		_, known := e.rules[other.Tag]
 		switch {
-		case !other.Expires.After(img.Now):
+		case !other.Expires.After(img.Now) && other.Mark.ID == uuid.Nil:
 		case slices.Contains(held, other.ID):
 			stuck.Lock.Entries = append(stuck.Lock.Entries, other)
 		case known && !other.Held():

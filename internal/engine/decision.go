@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -49,6 +50,8 @@ type decision struct {
 	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
 	wait  int64 // the same for a waiting one
 	until int64 // milliseconds after the grant that others are kept out; 0 is none
+
+	settled []uuid.UUID // marks: an expired entry that has one of them is dropped
 }
 
 // arrival is the pipeline of acquire. All live entries count, held or waiting.
@@ -181,7 +184,8 @@ func (d decision) takeOver(named []Entry, id expr, owner string) bson.A {
 	for _, e := range named {
 		names = append(names, bson.D{{Key: idKey, Value: idValue(e.ID)}, {Key: fenceKey, Value: long(e.Fence)}})
 	}
-	taken := call("$in", bson.D{{Key: idKey, Value: "$$e." + idKey}, {Key: fenceKey, Value: orElse("$$e."+fenceKey, 0)}}, "$$named")
+	isNamed := call("$in", bson.D{{Key: idKey, Value: "$$e." + idKey}, {Key: fenceKey, Value: orElse("$$e."+fenceKey, 0)}}, "$$named")
+	taken := all(isNamed, not(d.marked()))
 	ended := call("$max", mapped(d.byTag(), "t", call("$max", mapped(filter("$$t.v", "e", d.live(taken)), "e", "$$e."+fenceKey))))
 
 	entry := d.newGrant(id, call("$literal", owner))
@@ -307,9 +311,25 @@ func stage(path string, e expr) bson.A {
 	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: e}}}}}
 }
 
-// live tests that $$e excludes others: it has not expired, and it passes more tests.
+// live tests that $$e excludes others: it has not expired, or has a mark that is not settled,
+// and it passes more tests.
 func (d decision) live(more ...expr) expr {
-	return all(append([]expr{call("$gt", "$$e."+expiresKey, d.now)}, more...)...)
+	return all(append([]expr{call("$or", call("$gt", "$$e."+expiresKey, d.now), d.marked())}, more...)...)
+}
+
+// marked tests that transactions under $$e may still be committed: it has a mark that the
+// command doesn't name as settled.
+func (d decision) marked() expr {
+	mark := "$$e." + markKey + "." + idKey
+	marked := call("$eq", call("$type", mark), "binData")
+	if len(d.settled) == 0 {
+		return marked
+	}
+	settled := make(args, len(d.settled))
+	for i, id := range d.settled {
+		settled[i] = idValue(id)
+	}
+	return all(marked, not(call("$in", mark, settled)))
 }
 
 // survivors are the variables of the live entries of the known tags, without the

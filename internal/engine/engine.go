@@ -43,7 +43,7 @@ import (
 
 // Engine sends the protocol's commands for one collection and one set of rules.
 // It is safe for concurrent use. Its only mutable state is whether its server
-// could be reached and has members, and the templates that it has made.
+// could be reached, has members and an index of the fences, and the templates that it has made.
 type Engine struct {
 	Config
 	coll    *mongo.Collection
@@ -54,7 +54,8 @@ type Engine struct {
 
 	reached   atomic.Bool // the server, by the last command
 	members   atomic.Int32
-	mu        sync.Mutex // of the templates
+	indexed   atomic.Bool // the fences are, or the server has refused that
+	mu        sync.Mutex  // of the templates
 	templates map[templateKey]*template
 }
 
@@ -90,7 +91,7 @@ func (e *Engine) Namespace() string { return e.coll.Database().Name() + "." + e.
 // SamePlace says that both engines lock in one field of one collection, by one
 // client: two clients may be of two clusters.
 func (e *Engine) SamePlace(other *Engine) bool {
-	return e.coll.Database().Client() == other.coll.Database().Client() && e.SameNames(other)
+	return e.SameClient(other) && e.SameNames(other)
 }
 
 // SameNames says that both engines lock in fields and collections of the same names.
@@ -173,6 +174,13 @@ func (e *Engine) decisionBy(tag string, t Terms) decision {
 	if t.Least > 0 {
 		d.until = (t.Least + e.Tolerance).Milliseconds()
 	}
+	return d
+}
+
+// decisionOf is the decision on a request.
+func (e *Engine) decisionOf(r Request) decision {
+	d := e.decisionBy(r.Tag, r.Terms)
+	d.settled = r.Settled
 	return d
 }
 

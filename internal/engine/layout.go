@@ -30,11 +30,14 @@ const (
 	tokenKey    = "key"
 	detachedKey = "detached"
 	untilKey    = "until"
+
+	markKey  = "fenced"
+	slotsKey = "slots"
 )
 
 // version is that of the format: the greatest `v` of a lock that the decisions
-// judge. Nothing writes it yet; a lock without it has version 1.
-const version = 1
+// judge. A lock without it has version 1. One that has had a mark has version 2.
+const version = 2
 
 // fenceLimit is 2^53: all whole numbers up to it are exact in every numeric
 // type.
@@ -57,6 +60,7 @@ type Entry struct {
 	Key      uuid.UUID // of the token that resumes it; Nil before the first detach
 	Detached bool      // no handle has it
 	Until    time.Time // a release before this time leaves a remainder; zero for none
+	Mark     Mark      // of the fences of its lease's transactions
 }
 
 // Held reports whether the entry is held rather than waiting.
@@ -187,6 +191,10 @@ func parseEntry(tag string, doc bson.Raw) Entry {
 	e.Key = parseID(doc.Lookup(tokenKey))
 	e.Detached, _ = doc.Lookup(detachedKey).BooleanOK()
 	e.Until, _ = doc.Lookup(untilKey).TimeOK()
+	if e.Mark.ID = parseID(doc.Lookup(markKey, idKey)); e.Mark.ID != uuid.Nil {
+		slots, _ := number(doc.Lookup(markKey, slotsKey))
+		e.Mark.Slots = int(min(max(slots, 1), mostSlots))
+	}
 	return e
 }
 

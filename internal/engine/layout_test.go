@@ -100,11 +100,11 @@ var foreign = map[string]any{
 	"fence max key":                    bson.M{"fence": bson.MaxKey{}},
 	"fence date":                       bson.M{"fence": bson.NewDateTimeFromTime(epoch)},
 	"fence array":                      bson.M{"fence": bson.A{int64(7)}},
-	"version 2":                        bson.M{"v": int32(2)},
-	"version 2 of a lock like ours":    bson.M{"v": int64(2), "fence": int64(5), "tags": bson.M{"read": bson.A{}}},
-	"version 2 of another form":        bson.M{"fence": "7", "tags": 7, "v": 2.0},
-	"version above 1":                  bson.M{"v": 1.5},
-	"version decimal":                  bson.M{"v": decimal("2")},
+	"version 3":                        bson.M{"v": int32(3)},
+	"version 3 of a lock like ours":    bson.M{"v": int64(3), "fence": int64(5), "tags": bson.M{"read": bson.A{}}},
+	"version 3 of another form":        bson.M{"fence": "7", "tags": 7, "v": 3.0},
+	"version above 2":                  bson.M{"v": 2.5},
+	"version decimal":                  bson.M{"v": decimal("3")},
 	"version string":                   bson.M{"v": "1"},
 	"version boolean":                  bson.M{"v": false},
 	"version max key":                  bson.M{"v": bson.MaxKey{}},
@@ -307,7 +307,7 @@ func TestLockOfANewerVersion(t *testing.T) {
 			if a.Image == nil || !errors.Is(err, errNewer) {
 				p.Errorf("%+v, %v", a, err)
 			}
-			p.fieldIs(DefaultField, bson.M{"v": int32(2), "fence": g.Fence, "tags": bson.M{"write": bson.A{}}})
+			p.fieldIs(DefaultField, bson.M{"v": int32(3), "fence": g.Fence, "tags": bson.M{"write": bson.A{}}})
 		},
 		"resume": func(p *peer, g Grant) {
 			p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.key": binaryID(cid)}})
@@ -330,7 +330,7 @@ func TestLockOfANewerVersion(t *testing.T) {
 		forked(t, name, func(w *world) {
 			p := w.peer(relations.Fair())
 			g := p.acquire(ann, "write", Granted)
-			w.Change(bson.M{"$set": bson.M{"lock.v": 2}})
+			w.Change(bson.M{"$set": bson.M{"lock.v": 3}})
 			use(p, g)
 		})
 	}

@@ -350,7 +350,7 @@ func (e *Engine) alone(g Grant) bson.D {
 }
 
 // succession are the operators that replace the grant's entry, which is the
-// only one, with the successor's. The successor has no writes and no token yet.
+// only one, with the successor's. The successor has no writes, no mark and no token yet.
 func (e *Engine) succession(g Grant, s Successor) []operator {
 	first, next := e.path(g.Tag)+".0.", long(g.Alone+1)
 	set := assemble(256).
@@ -359,7 +359,7 @@ func (e *Engine) succession(g Grant, s Successor) []operator {
 		add(first+ownerKey, textValue(cmp.Or(s.Terms.Owner, e.Owner))).
 		add(first+seqKey, next).
 		add(first+fenceKey, next)
-	unset := assemble(64).add(first+writeKey, nothing)
+	unset := assemble(96).add(first+writeKey, nothing).add(first+markKey, nothing)
 	if g.Key != uuid.Nil {
 		unset = unset.add(first+tokenKey, nothing)
 	}
@@ -431,7 +431,7 @@ func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, er
 // k is the number of the lease's next write. A refusal writes it down, so that no other
 // attempt with it is executed. A repeat extends the new entry.
 func (e *Engine) Convert(ctx context.Context, g Grant, k int64, to Request) (Answer, error) {
-	update := e.decision(to.Tag, e.LeaseBy(to.Tag, to.Terms)).conversion("$"+e.path(g.Tag), g, k, idValue(to.ID))
+	update := e.decisionOf(to).conversion("$"+e.path(g.Tag), g, k, idValue(to.ID))
 	img, sent, err := e.show(ctx, change{comment: forConvert, query: bson.D(g.Pin), update: update}, to)
 	a := Answer{Outcome: img.converted(g, to), Image: img, Sent: sent}
 	if err == nil && a.Outcome == Conflict {

@@ -312,6 +312,25 @@ func TestWriteAndHandOff(t *testing.T) {
 	})
 }
 
+// A successor gets no mark: the transactions under it were another holder's, and are decided.
+func TestWriteAndHandOffTakesTheMark(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		if got, err := p.SetMark(w.Context(), g, Mark{}, Mark{ID: cid, Slots: 1}); err != nil || got.Outcome != Applied {
+			w.Fatalf("%v, %v", got.Outcome, err)
+		}
+		got, err := p.WriteAndHandOff(w.Context(), g, p.parsed(increment), successor(bob, "write"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if own, there := got.Image.Lock.Find("write", bob); !there || own.Mark != (Mark{}) {
+			w.Errorf("the successor has %+v", own)
+		}
+	})
+}
+
 // Rule 17: a classic update is piggybacked only if no entry has come since the
 // grant, and the successor gets no more time than the lease had left.
 func TestRule17CompareAndSet(t *testing.T) {

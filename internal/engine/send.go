@@ -16,21 +16,25 @@ import (
 // its log, its profiler and its list of operations. A caller's own comment on an
 // update takes their place.
 var (
-	forAcquire = comment("acquire")
-	forConfirm = comment("confirm")
-	forRenew   = comment("renew")
-	forUpdate  = comment("update")
-	forRelease = comment("release")
-	forHandoff = comment("handoff")
-	forDelete  = comment("delete")
-	forDetach  = comment("detach")
-	forResume  = comment("resume")
-	forTouch   = comment("touch")
-	forConvert = comment("convert")
-	forClaim   = comment("claim")
-	forCleanUp = comment("clean-up")
-	forProof   = comment("proof") // of a negative answer, or of what an attempt has done
-	forAdmin   = comment("admin")
+	forAcquire     = comment("acquire")
+	forConfirm     = comment("confirm")
+	forRenew       = comment("renew")
+	forUpdate      = comment("update")
+	forRelease     = comment("release")
+	forHandoff     = comment("handoff")
+	forDelete      = comment("delete")
+	forDetach      = comment("detach")
+	forResume      = comment("resume")
+	forTouch       = comment("touch")
+	forConvert     = comment("convert")
+	forClaim       = comment("claim")
+	forMark        = comment("mark") // the next four are rule 28's
+	forFence       = comment("fence")
+	forSettle      = comment("settle")
+	forTransaction = comment("transaction")
+	forCleanUp     = comment("clean-up")
+	forProof       = comment("proof") // of a negative answer, or of what an attempt has done
+	forAdmin       = comment("admin")
 )
 
 func comment(command string) bson.RawValue { return value("doclock " + command) }

@@ -67,9 +67,10 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 // Resume gives the token's entry, also an expired one, to a new handle: the request's id,
 // the next fencing token, no number, and the owner of the terms, if any. A handle that it
 // still has keeps others out until its expiry. A repeat finds its id. The outcome is
-// Granted; Lost: the document has no such entry; or NotFound: this says nothing of it.
+// Granted; Conflict: the entry has a mark that the request doesn't name; Lost: the document
+// has no such entry; or NotFound: this says nothing of it.
 func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answer, error) {
-	query := e.keyed(f, k)
+	query := e.keyed(f, k, settled(r.Settled...))
 	if !f.Exact {
 		again := field(e.path(k.Tag)+"."+idKey, idValue(r.ID))
 		query = append(query, bson.E{Key: "$or", Value: bson.A{f.doc, again}})
@@ -78,7 +79,7 @@ func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answ
 	img, sent, err := e.show(ctx, change{comment: forResume, query: query, update: update}, r)
 	a, err := e.answer(img, err, sent, r, Lost, Conflict)
 	if a.Outcome != Granted {
-		return e.unresumed(ctx, a, err, f, k, query)
+		return e.unresumed(ctx, a, err, f, k, query, r.Settled...)
 	}
 	return a, err
 }
@@ -103,7 +104,7 @@ func (e *Engine) Touch(ctx context.Context, f Filter, k Token, ttl time.Duration
 // unresumed is the answer of a resume or a touch that has matched nothing, after a read
 // of the document. If the entry is there, either the filter demands more than the
 // document has, or the server that answered did not know it.
-func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, query bson.D) (Answer, error) {
+func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, query bson.D, settled ...uuid.UUID) (Answer, error) {
 	a.Outcome = Lost
 	if err != nil {
 		return a, err
@@ -118,6 +119,11 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 	case !slices.ContainsFunc(e.allEntries(img.raw), k.matches):
 		a.Image = img
 		return a, nil
+	case slices.ContainsFunc(e.allEntries(img.raw), func(own Entry) bool {
+		return k.matches(own) && own.Mark.ID != uuid.Nil && !slices.Contains(settled, own.Mark.ID)
+	}):
+		a.Outcome, a.Image = Conflict, img
+		return a, nil
 	case f.Exact:
 		return a, race("the server that answered is no longer the primary")
 	default:
@@ -128,8 +134,9 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 // matches says that an entry is the token's: that keyed matches it.
 func (k Token) matches(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key && e.Held() }
 
-// keyed is the filter that matches while the token's entry is in the pinned document.
-func (e *Engine) keyed(f Filter, k Token) bson.D {
-	entry := bson.D{{Key: tokenKey, Value: idValue(k.Key)}, {Key: fenceKey, Value: bson.D{{Key: "$gt", Value: 0}}}}
+// keyed is the filter that matches while the token's entry is in the pinned document, with
+// more, if that is given.
+func (e *Engine) keyed(f Filter, k Token, more ...bson.E) bson.D {
+	entry := append(bson.D{{Key: tokenKey, Value: idValue(k.Key)}, {Key: fenceKey, Value: bson.D{{Key: "$gt", Value: 0}}}}, more...)
 	return f.Pin.and(e.having(k.Tag, entry))
 }

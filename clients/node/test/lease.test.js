@@ -239,7 +239,7 @@ test('a waiting entry that was removed arrives anew', async () => {
 
 test('a field that is no lock', async () => {
   for (const lock of [
-    { v: 2, tags: {} }, { v: 'x' }, 7, [], { tags: [] }, { tags: { write: 7 } }, { tags: { other: [1] } }, { fence: -1 }, { fence: 2 ** 53 }, { fence: 'x' },
+    { v: 3, tags: {} }, { v: 'x' }, 7, [], { tags: [] }, { tags: { write: 7 } }, { tags: { other: [1] } }, { fence: -1 }, { fence: 2 ** 53 }, { fence: 'x' },
   ]) {
     const id = await make({ lock })
     const before = await get(id)
@@ -266,7 +266,7 @@ test('a newer version while somebody waits', async () => {
   while ((await entries(id, 'write')).length < 2) await new Promise(setImmediate)
   await Promise.all([
     assert.rejects(waits, FormatError),
-    documents.updateOne({ _id: id }, { $set: { 'lock.v': 2 } }),
+    documents.updateOne({ _id: id }, { $set: { 'lock.v': 3 } }),
   ])
 })
 
