@@ -110,6 +110,28 @@ type Lease interface {
 	// other goroutines share the entry ([ShareInProcess]), the lock is left to them.
 	UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error
 
+	// WithTransaction runs fn in a transaction of the server that is committed while the lock
+	// is held, or never: what fn writes with its context, in any collection, comes before
+	// whoever is let in next. Renewals go on beside it, and so do the transactions of other
+	// holders. It sends two commands before fn's own, and then the commit; the first one of a
+	// lease takes two more. It needs a replica set or a sharded cluster: else it is an
+	// [ErrUnsupportedServer].
+	//
+	// Return the driver's errors from fn: after one that passes, as a write conflict, fn runs
+	// again. So let it do nothing else. Its context carries the transaction, and ends with the
+	// lease. Until fn has returned, Update and what ends the lease wait; with fn's context they
+	// are refused ([ErrInTransaction]). To write the locked document, use [Lease.Guard].
+	//
+	// It returns nil if the transaction was committed, whatever becomes of the lease, and
+	// ErrOutcomeUnknown if it may be. In both cases fn must not be run again; after the second
+	// the lease is left to expire, and a release sends nothing. Any other error, fn's own too,
+	// says that nothing was applied. If ctx ends before the commit, the transaction is aborted; after
+	// it, the call waits for an answer, for two [AttemptTimeout] at most.
+	//
+	// A process that dies in fn keeps those out whom the lease excludes until the server ends
+	// its transaction: after a minute, or what transactionLifetimeLimitSeconds says.
+	WithTransaction(ctx context.Context, fn func(ctx context.Context) error) error
+
 	// Delete deletes the locked document if the lock is still held in it, in one command,
 	// also before the time of [HoldAtLeast]. The tag must exclude all tags of the rules,
 	// itself included, with Allow 0, or a lease could go on beside another document of

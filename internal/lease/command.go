@@ -45,6 +45,33 @@ func (g gate) tryLock() bool {
 
 func (g gate) isLocked() bool { return len(g) > 0 }
 
+// fill takes all places of a gate that has several. One caller does at a time.
+func (g gate) fill(ctx context.Context) error {
+	for i := range cap(g) {
+		if err := g.lock(ctx); err != nil {
+			g.drain(i)
+			return err
+		}
+	}
+	return nil
+}
+
+func (g gate) tryFill() bool {
+	for i := range cap(g) {
+		if !g.tryLock() {
+			g.drain(i)
+			return false
+		}
+	}
+	return true
+}
+
+func (g gate) drain(places int) {
+	for range places {
+		g.unlock()
+	}
+}
+
 func (g gate) unlock() { <-g }
 
 // ready refuses what can be refused before anything is sent.
@@ -66,20 +93,59 @@ func (l *Lease) lock(ctx context.Context, g gate) error {
 	if g.lock(ctx) == nil {
 		return nil
 	}
-	err := error(&notExecuted{l.notSent(ctx), true})
-	if lost := l.err(); errors.Is(lost, doclock.ErrLost) {
-		err = oneline.Join(err, lost)
-	}
-	return err
+	return l.leftBefore(ctx)
 }
 
-// lockAll waits for both gates, so that no other command is under way.
-func (l *Lease) lockAll(ctx context.Context) error {
+// leftBefore is the error of a caller whose context ends while he waits for a gate.
+func (l *Lease) leftBefore(ctx context.Context) error {
+	return oneline.Join(&notExecuted{l.notSent(ctx), true}, l.lostByNow())
+}
+
+// lostByNow is the loss of the lease, or nil.
+func (l *Lease) lostByNow() error {
+	if err := l.err(); errors.Is(err, doclock.ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// lockWrites waits for the writing gate, and for the end of all transactions. A lease gets its
+// fences under it.
+func (l *Lease) lockWrites(ctx context.Context) error {
 	if err := l.lock(ctx, l.writing); err != nil {
 		return err
 	}
-	if err := l.lock(ctx, l.renewing); err != nil {
+	if err := l.stopTransactions(ctx); err != nil {
 		l.writing.unlock()
+		return err
+	}
+	return nil
+}
+
+// tryLockWrites doesn't wait.
+func (l *Lease) tryLockWrites() bool {
+	if !l.writing.tryLock() {
+		return false
+	}
+	if f := l.fences.Load(); f != nil && !f.places.tryFill() {
+		l.writing.unlock()
+		return false
+	}
+	return true
+}
+
+func (l *Lease) unlockWrites() {
+	l.allowTransactions()
+	l.writing.unlock()
+}
+
+// lockAll waits for all gates, so that no other command is under way.
+func (l *Lease) lockAll(ctx context.Context) error {
+	if err := l.lockWrites(ctx); err != nil {
+		return err
+	}
+	if err := l.lock(ctx, l.renewing); err != nil {
+		l.unlockWrites()
 		return err
 	}
 	return nil
@@ -87,7 +153,7 @@ func (l *Lease) lockAll(ctx context.Context) error {
 
 func (l *Lease) unlockAll() {
 	l.renewing.unlock()
-	l.writing.unlock()
+	l.unlockWrites()
 }
 
 // run runs op to its end, and returns at once if the caller gives up first. If

@@ -38,7 +38,10 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	}
 	to := l.conversion(tag)
 	got, err := runFor(ctx, l, l.sending(nil), func(ctx context.Context) converted {
-		defer l.renewing.unlock()
+		defer func() {
+			l.renewing.unlock()
+			l.allowTransactions()
+		}()
 		return l.sendConversion(ctx, to)
 	}, func(got converted) {
 		defer l.writing.unlock()
@@ -77,6 +80,9 @@ func (l *Lease) suspend() error {
 	defer l.mu.Unlock()
 	if !l.isOpen() {
 		return l.Released()
+	}
+	if l.undecided != nil {
+		return l.undecided
 	}
 	if l.limit.ttl > 0 && l.limit.left(l.engine.Clocks()) <= 0 { // nothing may go on
 		return l.check()
@@ -129,6 +135,11 @@ func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted
 		return converted{err: err}
 	case got.Outcome == engine.Granted:
 		return converted{lease: l.succeedBy(got, to), sent: got.Sent}
+	case got.Outcome == engine.Conflict && to.Settled == nil:
+		if to.Settled, _ = l.leases.Settle(ctx, l.engine.Unsettled(got.Image, to)); to.Settled != nil {
+			return l.sendConversion(ctx, to)
+		}
+		fallthrough
 	case got.Outcome == engine.Conflict:
 		l.resume()
 		return converted{err: l.succession.Refused(got.Image, l.grant, to.Tag)}

@@ -30,7 +30,8 @@ type Lease struct {
 	writing  gate // one write at a time, or what ends the lease
 	renewing gate // one renewal at a time, or what ends the lease
 	writes   int64
-	sent     atomic.Int64 // commands, if there is an observer
+	sent     atomic.Int64           // commands, if there is an observer
+	fences   atomic.Pointer[fences] // nil before the first transaction
 
 	mu        sync.Mutex // of the fields below
 	phase     phase
@@ -48,6 +49,7 @@ type Lease struct {
 	unused    bool     // nobody has used the lock: its release leaves no remainder
 	returned  bool     // the function that runs under the lease has returned: a release follows
 	announced []*Announcement
+	undecided error // of a transaction: no command may end the entry
 }
 
 // Give is what a call returns that acquires: a nil lease is a nil interface.
@@ -242,8 +244,8 @@ func (l *Lease) Standing() (entry engine.Entry, standing bool) {
 
 // locker is what the leases of one Locker have in common.
 type locker struct {
-	engine     *engine.Engine // for what is pure
-	commands   commands       // for what is sent: the engine's, or a test's
+	engine     *engine.Engine // for what is pure, and for transactions
+	commands   commands       // for what else is sent: the engine's, or a test's
 	ops        *attempt.Group
 	succession Succession
 	leases     *Leases
@@ -274,7 +276,8 @@ type commands interface {
 // Leases are those of one Locker that are valid, or are being ended.
 type Leases struct {
 	locker
-	keeper keeper
+	keeper  keeper
+	settles settles
 
 	mu  sync.Mutex           // taken last
 	all map[uuid.UUID]*Lease // by its id, the first of a batch
@@ -285,8 +288,8 @@ type Leases struct {
 func NewLeases(e *engine.Engine, ops *attempt.Group, succession Succession, observer *Observer) *Leases {
 	ls := &Leases{
 		locker: locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
-		keeper: newKeeper(e),
-		all:    map[uuid.UUID]*Lease{},
+		keeper: newKeeper(e), settles: settles{engine: e},
+		all: map[uuid.UUID]*Lease{},
 	}
 	ls.leases = ls
 	return ls

@@ -55,8 +55,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // begin begins a release by itself.
 func (l *Lease) begin(ctx context.Context, v *verdict) {
 	l.ops.Go(func() {
-		l.writing <- struct{}{}
-		defer l.writing.unlock()
+		_ = l.lockWrites(ctx) // which has no end
+		defer l.unlockWrites()
 		l.leave(ctx, v)
 	})
 }
@@ -104,6 +104,12 @@ func (l *Lease) leave(ctx context.Context, v *verdict) {
 	}
 	l.renewing <- struct{}{}
 	defer l.renewing.unlock()
+	if err := l.isUndecided(); err != nil { // nobody may be let in before its time is up
+		l.giveUp()
+		l.conclude(ctx, v, err)
+		l.ended(Ending{How: Detached})
+		return
+	}
 	l.depart(ctx, v, l.handoff(), nil)
 }
 
@@ -382,9 +388,9 @@ func (l *Lease) claimAll(ctx context.Context) (*verdict, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.isOpen() {
+	if err := l.undecided; err != nil || !l.isOpen() {
 		l.unlockAll()
-		return nil, l.Released()
+		return nil, cmp.Or(err, l.Released())
 	}
 	l.become(ending)
 	l.release = &verdict{done: make(chan struct{})}

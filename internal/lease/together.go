@@ -69,10 +69,10 @@ func leaveTogether(ctx context.Context, all []*departure) {
 	var together []*departure
 	for _, d := range all {
 		switch {
-		case !d.writing.tryLock():
+		case !d.tryLockWrites():
 			d.begin(ctx, d.verdict)
-		case !d.renewing.tryLock():
-			d.writing.unlock()
+		case d.isUndecided() != nil, !d.renewing.tryLock():
+			d.unlockWrites()
 			d.begin(ctx, d.verdict)
 		case d.giveWay(ctx, d.verdict):
 			d.unlockAll()
