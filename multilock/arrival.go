@@ -24,6 +24,8 @@ type arrival struct {
 	place  *engine.Grant // of the entry that waits in the document, or nil
 	pruned bool          // the entry is gone, and a new arrival can make one
 	slot   func()        // gives back the slot of a command whose caller has left meanwhile, or nil
+
+	settled []uuid.UUID // marks of expired entries that are in its way
 }
 
 func (c *call) arrival() arrival { return arrival{call: c, id: uuid.New()} }
@@ -47,10 +49,41 @@ func (u unsure) attempts(r engine.Request) []lease.Unanswered {
 	return []lease.Unanswered{{Request: r, Attempts: u.n, Last: u.last}}
 }
 
-// ask asks for the lock, or for a place in the document if the tag has one, or whether the
+// own is the request for the entry.
+func (a *arrival) own() engine.Request {
+	r := a.requestWith(a.id)
+	r.Settled = a.locker.leases.Settled(a.settled)
+	return r
+}
+
+// mostSettles is how often an acquire settles what it meets, and asks again at once.
+const mostSettles = 3
+
+// ask asks for the lock. Where expired entries are in its way under which transactions may be
+// open, it settles these, and asks again (rule 28). A settle that waits for one too long leaves
+// it to the next ask.
+func (a *arrival) ask(ctx context.Context, noPlace bool) (got granted, err error) {
+	for range mostSettles {
+		got, err = a.askOnce(ctx, noPlace)
+		marks := a.locker.engine.Unsettled(got.image, a.own())
+		if len(marks) == 0 || got.lease != nil || a.slot != nil || !waits(err) {
+			break
+		}
+		settled, failed := a.locker.leases.Settle(ctx, marks)
+		switch a.settled = append(a.settled, settled...); {
+		case failed != nil && engine.AsFailure(failed).Refused():
+			return got, explain("settle", failed)
+		case len(settled) == 0:
+			return got, err
+		}
+	}
+	return got, err
+}
+
+// askOnce asks for the lock, or for a place in the document if the tag has one, or whether the
 // entry that waits there is granted. If it is not granted, the error is a conflict, or nil
 // where the entry waits and nothing is in its way. The command runs to its end if ctx ends.
-func (a *arrival) ask(ctx context.Context, noPlace bool) (got granted, err error) {
+func (a *arrival) askOnce(ctx context.Context, noPlace bool) (got granted, err error) {
 	closing := a.locker.ops.Closing()
 	if a.place != nil {
 		closing = nil
@@ -76,7 +109,7 @@ func (a *arrival) ask(ctx context.Context, noPlace bool) (got granted, err error
 // a filter that pins the document may be sent twice: another one could find another
 // document.
 func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, err error) {
-	e, r := a.locker.engine, a.requestWith(a.id)
+	e, r := a.locker.engine, a.own()
 	if a.place != nil {
 		return got, a.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
 			got, err = e.Confirm(ctx, a.place.Pin, r)
@@ -143,6 +176,7 @@ func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 	}
 	a.place = nil
 	got.lease = a.locker.leases.New(e.Grant(answer.Image, r), answer.Sent, a.unsure.attempts(r)...)
+	a.locker.sweep(answer.Image)
 	return got, nil
 }
 

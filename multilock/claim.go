@@ -52,7 +52,11 @@ func (c *claim) wait(ctx context.Context, take func() (bool, error)) error {
 		c.past = c.locker.unfit.recall(c.request.Tag)
 		got, err := take()
 		if got {
+			c.sweep(ctx)
 			return nil
+		}
+		if err == nil && c.locker.sweepIsDue() && c.locker.sweepFor(ctx, c.whole) {
+			continue
 		}
 		if err == nil && c.passed == 0 && !c.tries() {
 			c.observed.emitWaiting(nil)

@@ -38,6 +38,7 @@ type Locker struct {
 	idle      idle
 	unfit     unfit
 	crowd     atomic.Int32 // how often more documents batches look for than they claim: its power of two
+	sweeper   sweeper
 	shares    shares
 	repeats   chan struct{}   // has the claim that repeats a command
 	observer  *lease.Observer // or nil

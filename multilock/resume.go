@@ -108,10 +108,26 @@ func (c *call) resume(ctx context.Context, k engine.Token) (got engine.Answer, e
 	if c.locker.closing() {
 		return got, c.locker.closed
 	}
-	return got, c.settle(ctx, "resume", attempt.Settle, func(ctx context.Context) (err error) {
-		got, err = c.locker.engine.Resume(ctx, c.filter, k, c.request)
-		return err
-	})
+	r := c.request
+	for {
+		err := c.settle(ctx, "resume", attempt.Settle, func(ctx context.Context) (err error) {
+			got, err = c.locker.engine.Resume(ctx, c.filter, k, r)
+			return err
+		})
+		if err != nil || got.Outcome != engine.Conflict {
+			return got, err
+		}
+		if ctx.Err() != nil {
+			return got, attempt.Ended(ctx)
+		}
+		// transactions of the lease that had the entry may be open (rule 28)
+		own, _ := got.Image.Lock.Keyed(k.Tag, k.Key)
+		settled, err := c.locker.leases.Settle(ctx, []engine.Mark{own.Mark})
+		if err != nil && (engine.AsFailure(err).Refused() || c.locker.queues.Now()-c.begun > c.bounds.RetryLimit) {
+			return got, explain("settle", err)
+		}
+		r.Settled = append(r.Settled, settled...)
+	}
 }
 
 // unresumed is the error of a resume or a touch that has found no entry.

@@ -236,6 +236,30 @@ func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease
 	return err
 }
 
+// WithTransaction is [doclock.Lease.WithTransaction] under all leases at once: what fn writes is
+// committed while all of them are held, or never. They must be of one client. A lease that is
+// lost makes it an [doclock.ErrLost]; no lease at all is a [doclock.ErrInvalidArgument].
+func (ls Leases) WithTransaction(ctx context.Context, fn func(ctx context.Context) error) error {
+	var all []*lease.Lease
+	for _, l := range ls {
+		if user, shares := l.(*user); shares && user.check() != nil {
+			return user.check()
+		}
+		switch h, own := l.(interface{ Base() *lease.Lease }); {
+		case l == nil:
+			return errNone
+		case !own:
+			return fmt.Errorf("%w: WithTransaction: a %T is not a lease of a Locker", doclock.ErrInvalidArgument, l)
+		case !slices.Contains(all, h.Base()):
+			all = append(all, h.Base())
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("%w: WithTransaction: there is no lease", doclock.ErrInvalidArgument)
+	}
+	return lease.WithTransaction(ctx, all, fn)
+}
+
 // handles are the leases of Lockers, each once, and the others: fakes of a caller's, and
 // none for all that are nil.
 func (ls Leases) handles() (handles []*lease.Lease, others []doclock.Lease) {

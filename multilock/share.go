@@ -300,6 +300,14 @@ func (u *user) Update(ctx context.Context, update any, opts ...options.Lister[op
 	return u.Lease.Update(ctx, update, opts...)
 }
 
+// WithTransaction implements doclock.Lease.
+func (u *user) WithTransaction(ctx context.Context, fn func(context.Context) error) error {
+	if err := u.check(); err != nil {
+		return err
+	}
+	return u.Lease.WithTransaction(ctx, fn)
+}
+
 // Renew implements doclock.Lease.
 func (u *user) Renew(ctx context.Context) error {
 	if err := u.check(); err != nil {

@@ -1,0 +1,119 @@
+package multilock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// A holder that has died leaves an entry which may have an open transaction (rule 28). Whoever is
+// in its way settles its mark, and drops the entry with his own grant. This file has the others: those
+// who are granted the lock beside it, and claims, which pass over its document.
+
+// mostSwept is the most documents, or entries, that one sweep removes expired entries from.
+const mostSwept = 8
+
+// sweeper keeps the sweeps of one Locker few.
+type sweeper struct {
+	mu    sync.Mutex
+	marks map[uuid.UUID]bool // that are swept now
+	next  time.Duration      // when a claim looks for abandoned documents again
+}
+
+// sweep removes the expired entries of an image whose transactions must be settled, in the
+// background.
+func (l *Locker) sweep(img *engine.Image) {
+	for i, e := range abandoned(img) {
+		if i == mostSwept {
+			break
+		}
+		if l.sweeper.begin(e.Mark) {
+			l.ops.Go(func() {
+				defer l.sweeper.end(e.Mark)
+				_ = l.remove(context.Background(), img, e)
+			})
+		}
+	}
+}
+
+// abandoned are the entries of an image that have expired, and have a mark.
+func abandoned(img *engine.Image) []engine.Entry {
+	return slices.DeleteFunc(slices.Clone(img.Lock.Entries), func(e engine.Entry) bool { return e.Mark.ID == uuid.Nil || e.Expires.After(img.Now) })
+}
+
+// begin says that nobody sweeps the mark now, and that the caller does.
+func (s *sweeper) begin(m engine.Mark) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.marks == nil {
+		s.marks = map[uuid.UUID]bool{}
+	}
+	begins := !s.marks[m.ID]
+	s.marks[m.ID] = true
+	return begins
+}
+
+func (s *sweeper) end(m engine.Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.marks, m.ID)
+}
+
+// remove settles the mark of an expired entry, and removes the entry.
+func (l *Locker) remove(ctx context.Context, img *engine.Image, e engine.Entry) error {
+	if _, err := l.leases.Settle(ctx, []engine.Mark{e.Mark}); err != nil {
+		return err
+	}
+	x := engine.Exact{Pin: l.engine.Pin(img), Tag: e.Tag, ID: e.ID, Fence: e.Fence, Expired: e.Expires, Settled: e.Mark.ID}
+	_, err := attempt.Once(ctx, l.engine.Attempt(l.engine.TTL).Timeout, func(ctx context.Context) error {
+		_, err := l.engine.RemoveEach(ctx, []engine.Exact{x})
+		return err
+	})
+	return err
+}
+
+// sweepFor looks for the documents of dead holders that match a claim's filter, and reports whether
+// it has freed one. Once in a TTL is enough.
+func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) (freed bool) {
+	var found []*engine.Image
+	_, err := attempt.Once(ctx, l.engine.Attempt(l.engine.TTL).Timeout, func(ctx context.Context) (err error) {
+		has, err := l.engine.HasTransactions(ctx)
+		if has {
+			found, err = l.engine.Abandoned(ctx, f, mostSwept)
+		}
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	for _, img := range found {
+		for _, e := range abandoned(img) {
+			freed = l.remove(ctx, img, e) == nil || freed
+		}
+	}
+	return freed
+}
+
+// sweep sweeps in the background, once in a TTL.
+func (c *claim) sweep(ctx context.Context) {
+	if whole := c.whole; c.locker.sweepIsDue() {
+		c.locker.ops.Go(func() { c.locker.sweepFor(attempt.Detached(ctx), whole) })
+	}
+}
+
+// sweepIsDue says so to one caller in a TTL.
+func (l *Locker) sweepIsDue() bool {
+	l.sweeper.mu.Lock()
+	defer l.sweeper.mu.Unlock()
+	now := l.queues.Now()
+	if now < l.sweeper.next {
+		return false
+	}
+	l.sweeper.next = now + l.engine.TTL
+	return true
+}

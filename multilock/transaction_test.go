@@ -1,0 +1,767 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	driver "go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// shop is a replica set in memory, in virtual time: categories that are locked, and contacts that
+// point to one.
+type shop struct {
+	testing.TB
+	mem *locktest.Server
+}
+
+// client is a process of the shop.
+type client struct {
+	*shop
+	*mongo.Client
+	categories, contacts *mongo.Collection
+	locks                *multilock.Locker
+	sent                 commands
+}
+
+// commands are those that a client has sent.
+type commands struct {
+	mu    sync.Mutex
+	names []string
+	next  func(name string) // is called before each is sent, if it isn't nil
+}
+
+func (c *commands) started(_ context.Context, e *driver.CommandStartedEvent) {
+	name := e.CommandName
+	if comment, ours := e.Command.Lookup("comment").StringValueOK(); ours && name != "createIndexes" {
+		name = strings.TrimPrefix(comment, "doclock ")
+	}
+	if name == "hello" || name == "endSessions" {
+		return
+	}
+	c.mu.Lock()
+	c.names = append(c.names, name)
+	next := c.next
+	c.mu.Unlock()
+	if next != nil {
+		next(name)
+	}
+}
+
+// before calls next before each command is sent, or nothing any more.
+func (c *commands) before(next func(name string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = next
+}
+
+// take returns the commands since the last take, without the driver's own.
+func (c *commands) take() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := c.names
+	c.names = nil
+	return strings.Join(names, " ")
+}
+
+func inShop(t *testing.T, test func(s *shop), opts ...locktest.Option) {
+	t.Helper()
+	if opts == nil {
+		opts = []locktest.Option{locktest.ReplicaSet()}
+	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		s := &shop{TB: t, mem: locktest.New(t, opts...)}
+		s.mem.Collection("categories", doclock.ID(1), doclock.ID(2))
+		must(t, s.mem.Collection("contacts").Database().CreateCollection(t.Context(), "contacts")) // two transactions that make it conflict
+		test(s)
+	})
+}
+
+// client connects a process.
+func (s *shop) client(rules relations.Rules, opts ...doclock.Option) *client {
+	s.Helper()
+	c := &client{shop: s}
+	c.Client = s.mem.Connect(options.Client().SetMonitor(&driver.CommandMonitor{Started: c.sent.started}))
+	db := c.Database(s.mem.Collection("categories").Database().Name())
+	c.categories, c.contacts = db.Collection("categories"), db.Collection("contacts")
+	var err error
+	c.locks, err = multilock.New(c.categories, rules, opts...)
+	must(s, err)
+	s.Cleanup(func() {
+		time.Sleep(time.Minute) // what a test has not released has expired
+		ok(s, c.locks.Close(context.Background()))
+	})
+	return c
+}
+
+func (c *client) acquire(tag string, opts ...doclock.AcquireOption) doclock.Lease {
+	c.Helper()
+	held, err := c.locks.Acquire(c.Context(), doclock.ID(1), tag, opts...)
+	must(c, err)
+	return held
+}
+
+// add inserts a contact in a transaction of the lease.
+func (c *client) add(held doclock.Lease, id string) error {
+	return held.WithTransaction(c.Context(), func(ctx context.Context) error { return c.insert(ctx, id) })
+}
+
+func (c *client) insert(ctx context.Context, id string) error {
+	return errOf(c.contacts.InsertOne(ctx, bson.M{"_id": id, "category": 1}))
+}
+
+// added are the contacts.
+func (s *shop) added() (ids []string) {
+	s.Helper()
+	found, err := s.mem.Collection("contacts").Find(s.Context(), bson.M{}, options.Find().SetSort(bson.M{"_id": 1}))
+	must(s, err)
+	var docs []struct {
+		ID string `bson:"_id"`
+	}
+	must(s, found.All(s.Context(), &docs))
+	for _, d := range docs {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func (s *shop) has(want ...string) {
+	s.Helper()
+	if got := s.added(); !slices.Equal(got, want) {
+		s.Errorf("the contacts are %q, want %q", got, want)
+	}
+}
+
+func (c *client) sends(want string) {
+	c.Helper()
+	if got := c.sent.take(); got != want {
+		c.Errorf("sent %q, want %q", got, want)
+	}
+}
+
+// A transaction is find, fence, the function's own, and the commit. The first one of a lease gives
+// its entry a mark, and makes a fence.
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.WritePreferring())
+		held := c.acquire("read")
+		c.sends("acquire")
+		must(s, c.add(held, "ann"))
+		first := strings.Fields(c.sent.take()) // the mark is set and the fence is made at the same time
+		slices.Sort(first[:min(3, len(first))])
+		if got := strings.Join(first, " "); got != "createIndexes fence mark transaction transaction insert commitTransaction" {
+			s.Errorf("sent %q", got)
+		}
+		must(s, c.add(held, "bob"))
+		c.sends("transaction transaction insert commitTransaction")
+		must(s, held.Release(s.Context()))
+		c.sends("release")
+		s.has("ann", "bob")
+	})
+}
+
+// The next holder waits for the transaction of one whose time is up, and finds what it has written.
+func TestNextHolderWaitsForTheTransaction(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, other := s.client(relations.WritePreferring()), s.client(relations.WritePreferring())
+		held := c.acquire("read") // which nothing renews
+		inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
+		go func() {
+			done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
+				close(inside)
+				<-goOn
+				return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), "ann")
+			})
+		}()
+		<-inside
+		next := make(chan doclock.Lease)
+		go func() { next <- other.acquire("write") }()
+		time.Sleep(20 * time.Second)
+		select {
+		case <-next:
+			s.Fatal("granted beside an open transaction")
+		default:
+		}
+		close(goOn)
+		ok(s, <-done)
+		ok(s, (<-next).Release(s.Context()))
+		s.has("ann")
+	})
+}
+
+// A holder that stopped before its transaction writes nothing once another one is in.
+func TestStoppedHolderCommitsNothing(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]string{"before the mark": "mark", "before the fence": "fence", "before its find": "transaction", "before the insert": "insert", "before the commit": "commitTransaction"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				s.mem.LimitTransactions(20 * time.Second)
+				c, other := s.client(relations.WritePreferring()), s.client(relations.WritePreferring())
+				held := c.acquire("read")
+				c.sent.before(func(name string) {
+					if name == stop {
+						c.sent.before(nil)
+						time.Sleep(time.Minute)
+					}
+				})
+				go func() {
+					time.Sleep(11 * time.Second)
+					next := other.acquire("write")
+					s.has()
+					time.Sleep(2 * time.Minute)
+					s.has()
+					ok(s, next.Release(s.Context()))
+				}()
+				err := c.add(held, "late")
+				if !errors.Is(err, doclock.ErrLost) {
+					s.Errorf("%v, want a loss", err)
+				}
+				time.Sleep(3 * time.Minute)
+				s.has()
+			})
+		})
+	}
+}
+
+// Whatever one command of a transaction meets, what its caller is told is true, and nothing of it
+// comes later. Nobody waits for more than the server's limit.
+func TestTransactionInTrouble(t *testing.T) {
+	t.Parallel()
+	troubles := map[string]func(s *shop){
+		"a lost request":   func(s *shop) { s.mem.LoseRequests(1) },
+		"a lost reply":     func(s *shop) { s.mem.LoseReplies(1) },
+		"two lost replies": func(s *shop) { s.mem.LoseReplies(2) },
+		"a late request":   func(s *shop) { s.mem.Delay(1, 20*time.Second) },
+		"a refusal": func(s *shop) {
+			s.mem.Fail(1, mongo.CommandError{Code: 13, Name: "Unauthorized", Message: "not authorized"})
+		},
+		"a write conflict": func(s *shop) {
+			s.mem.Fail(1, mongo.CommandError{Code: 112, Name: "WriteConflict", Message: "conflict", Labels: []string{"TransientTransactionError"}})
+		},
+		"an election": func(s *shop) { go s.mem.StepDown() },
+		"an old primary": func(s *shop) {
+			go func() {
+				s.mem.Isolate(s.mem.Primary())
+				time.Sleep(30 * time.Second)
+				s.mem.Heal()
+			}()
+		},
+	}
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for first := range 9 {
+				inShop(t, func(s *shop) { s.meets(first, trouble) })
+			}
+		})
+	}
+}
+
+func (s *shop) meets(first int, trouble func(s *shop)) {
+	c, other := s.client(relations.WritePreferring()), s.client(relations.WritePreferring())
+	var said error
+	err := c.locks.Do(s.Context(), doclock.ID(1), "read", func(ctx context.Context, held doclock.Lease) error {
+		var n atomic.Int32
+		c.sent.before(func(string) {
+			if int(n.Add(1)) == first+1 {
+				trouble(s)
+			}
+		})
+		said = held.WithTransaction(ctx, func(ctx context.Context) error { return c.insert(ctx, "ann") })
+		return nil
+	})
+	c.sent.before(nil)
+	begun := time.Now()
+	next := other.acquire("write")
+	if waited := time.Since(begun); waited > 2*time.Minute {
+		s.Errorf("command %d: waited for %v", first, waited)
+	}
+	at := s.added()
+	time.Sleep(5 * time.Minute)
+	if later := s.added(); len(later) != len(at) {
+		s.Errorf("command %d: %q came late", first, later)
+	}
+	switch {
+	case said == nil && len(at) == 0:
+		s.Errorf("command %d: told that it was committed, and nothing is there", first)
+	case said != nil && !errors.Is(said, doclock.ErrOutcomeUnknown) && len(at) > 0:
+		s.Errorf("command %d: told %v, and it was committed", first, said)
+	}
+	s.Logf("command %d: %v; Do: %v; %d there", first, said, err, len(at))
+	ok(s, next.Release(s.Context()))
+}
+
+// doubtful runs a transaction whose commit is executed, and which nobody can ask about.
+func (s *shop) doubtful(c *client) (held doclock.Lease, err error) {
+	held = c.acquire("write")
+	c.sent.before(func(name string) {
+		if name == "commitTransaction" {
+			go s.mem.Cut(c.Client)
+		}
+	})
+	err = c.add(held, "ann")
+	c.sent.before(nil)
+	s.mem.Reconnect(c.Client)
+	return held, err
+}
+
+// Nobody is let in beside a transaction that may be committed yet: its lease is left to expire, and
+// nothing that ends it is sent.
+func TestUndecidedLeaseIsLeftToExpire(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, doclock.Lease) error{
+		"Release": func(ctx context.Context, held doclock.Lease) error { return held.Release(ctx) },
+		"UpdateAndRelease": func(ctx context.Context, held doclock.Lease) error {
+			return held.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"n": 1}})
+		},
+		"Delete":         func(ctx context.Context, held doclock.Lease) error { return held.Delete(ctx) },
+		"Detach":         func(ctx context.Context, held doclock.Lease) error { return errOf(held.Detach(ctx)) },
+		"Convert":        func(ctx context.Context, held doclock.Lease) error { return errOf(held.Convert(ctx, "write")) },
+		"Leases.Release": func(ctx context.Context, held doclock.Lease) error { return multilock.Leases{held}.Release(ctx) },
+		"WithTransaction": func(ctx context.Context, held doclock.Lease) error {
+			return held.WithTransaction(ctx, func(context.Context) error { return errors.New("it runs") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c := s.client(relations.Exclusive())
+				held, err := s.doubtful(c)
+				if !errors.Is(err, doclock.ErrOutcomeUnknown) {
+					s.Fatalf("%v, want an unknown outcome", err)
+				}
+				c.sent.take()
+				if err := end(s.Context(), held); !errors.Is(err, doclock.ErrOutcomeUnknown) {
+					s.Errorf("%v, want an unknown outcome", err)
+				}
+				c.sends("")
+				if name == "WithTransaction" || name == "UpdateAndRelease" || name == "Delete" || name == "Detach" || name == "Convert" {
+					_ = held.Release(s.Context())
+					c.sends("")
+				}
+				other := s.client(relations.Exclusive())
+				ok(s, other.acquire("write").Release(s.Context()))
+				if got := other.sent.take(); !strings.Contains(got, "settle") {
+					s.Errorf("the next holder has sent %q", got)
+				}
+			})
+		})
+	}
+}
+
+// What is refused is refused before anything is sent.
+func TestTransactionRefused(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		session, err := c.StartSession()
+		must(s, err)
+		defer session.EndSession(s.Context())
+		must(s, session.StartTransaction())
+		c.sent.take()
+		inserts := func(ctx context.Context) error { return c.insert(ctx, "ann") }
+		for want, err := range map[error]error{
+			doclock.ErrInTransaction:   held.WithTransaction(mongo.NewSessionContext(s.Context(), session), inserts),
+			doclock.ErrInvalidArgument: held.WithTransaction(s.Context(), nil),
+			doclock.ErrLost:            multilock.Leases{held, nil}.WithTransaction(s.Context(), inserts),
+		} {
+			if !errors.Is(err, want) {
+				s.Errorf("%v, want %v", err, want)
+			}
+		}
+		for _, leases := range []multilock.Leases{{}, {held, stranger{}}} {
+			if err := leases.WithTransaction(s.Context(), inserts); !errors.Is(err, doclock.ErrInvalidArgument) {
+				s.Errorf("%v", err)
+			}
+		}
+		other := s.client(relations.Exclusive())
+		theirs, err := other.locks.Acquire(s.Context(), doclock.ID(2), "write")
+		must(s, err)
+		if err := (multilock.Leases{held, theirs}).WithTransaction(s.Context(), inserts); !errors.Is(err, doclock.ErrInvalidArgument) || !strings.Contains(err.Error(), "two clients") {
+			s.Errorf("%v", err)
+		}
+		c.sends("")
+		ok(s, multilock.Leases{held, theirs}.Release(s.Context()))
+		if err := c.add(held, "ann"); !errors.Is(err, doclock.ErrReleased) {
+			s.Errorf("%v", err)
+		}
+		s.has()
+	})
+	inShop(t, func(s *shop) { // a standalone server
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		c.sent.take()
+		if err := c.add(held, "ann"); !errors.Is(err, doclock.ErrUnsupportedServer) || !strings.Contains(err.Error(), "replica set") {
+			s.Errorf("%v", err)
+		}
+		c.sends("")
+		ok(s, held.Release(s.Context()))
+	}, func(*locktest.Server) {})
+}
+
+type stranger struct{ doclock.Lease }
+
+// Inside of a transaction the lease's own commands are refused, and a write of the document goes
+// by the guard.
+func TestInsideOfATransaction(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		must(s, held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			for name, err := range map[string]error{
+				"Update": held.Update(ctx, bson.M{"$inc": bson.M{"n": 1}}), "UpdateAndRelease": held.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"n": 1}}),
+				"Release": held.Release(ctx), "Delete": held.Delete(ctx), "Detach": errOf(held.Detach(ctx)), "Convert": errOf(held.Convert(ctx, "write")),
+				"Renew": held.Renew(ctx), "WithTransaction": c.addIn(ctx, held, "bob"), "Acquire": errOf(c.locks.Acquire(ctx, doclock.ID(2), "write")),
+			} {
+				if !errors.Is(err, doclock.ErrInTransaction) {
+					s.Errorf("%s: %v", name, err)
+				}
+			}
+			res, err := c.categories.UpdateOne(ctx, held.Guard(), bson.M{"$set": bson.M{"contacts": 1}})
+			if err == nil && res.MatchedCount != 1 {
+				err = errors.New("the guard matches nothing")
+			}
+			return errors.Join(err, c.insert(ctx, "ann"))
+		}))
+		ok(s, held.Release(s.Context()))
+		s.has("ann")
+	})
+}
+
+func (c *client) addIn(ctx context.Context, held doclock.Lease, id string) error {
+	return held.WithTransaction(ctx, func(ctx context.Context) error { return c.insert(ctx, id) })
+}
+
+// The error of the function is the caller's, after a rollback. So is its panic. One that passes has it run again.
+func TestFunctionOfATransaction(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		own := errors.New("the function's own")
+		if err := held.WithTransaction(s.Context(), func(ctx context.Context) error { return errors.Join(c.insert(ctx, "ann"), own) }); !errors.Is(err, own) {
+			s.Errorf("%v", err)
+		}
+		func() {
+			defer func() {
+				if recover() != own {
+					s.Error("no panic")
+				}
+			}()
+			_ = held.WithTransaction(s.Context(), func(ctx context.Context) error { _ = c.insert(ctx, "ann"); panic(own) })
+		}()
+		s.has()
+		runs := 0
+		must(s, held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			if runs++; runs < 3 {
+				s.mem.Fail(1, mongo.CommandError{Code: 112, Message: "conflict", Labels: []string{"TransientTransactionError"}})
+			}
+			return c.insert(ctx, "ann")
+		}))
+		if runs != 3 {
+			s.Errorf("it ran %d times", runs)
+		}
+		s.has("ann")
+		// an error of the driver's that it swallows has ended the transaction
+		err := held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			_ = c.insert(ctx, "ann") // a duplicate
+			_ = c.insert(ctx, "bob")
+			return nil
+		})
+		if err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "returns nil after an error") {
+			s.Errorf("%v", err)
+		}
+		s.has("ann")
+		ctx, end := context.WithCancel(s.Context())
+		err = held.WithTransaction(ctx, func(ctx context.Context) error { defer end(); return c.insert(ctx, "bob") })
+		if !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrOutcomeUnknown) {
+			s.Errorf("%v", err)
+		}
+		s.has("ann")
+		ok(s, held.Release(s.Context()))
+	})
+}
+
+// What ends a lease waits for its transactions.
+func TestReleaseWaitsForTransactions(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.ReadPreferring(), doclock.ShareInProcess("read"))
+		held, other := c.acquire("read"), c.acquire("read")
+		if held.ID() != other.ID() {
+			s.Fatal("not shared")
+		}
+		done := make(chan error)
+		for i, l := range []doclock.Lease{held, other} {
+			go func() {
+				done <- l.WithTransaction(s.Context(), func(ctx context.Context) error {
+					time.Sleep(3 * time.Second)
+					return c.insert(ctx, string(rune('a'+i)))
+				})
+			}()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		ok(s, held.Release(s.Context()))
+		ok(s, other.Release(s.Context()))
+		if waited := time.Since(begun); waited < 2*time.Second || waited > 4*time.Second {
+			s.Errorf("waited for %v", waited)
+		}
+		ok(s, errors.Join(<-done, <-done)) // both ran at the same time
+		s.has("a", "b")
+	})
+}
+
+// Each of those who share a lease has a fence of its own, and who comes next settles all.
+func TestSharedLeaseIsSettledWhole(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, next := s.client(relations.ReadPreferring(), doclock.ShareInProcess("read")), s.client(relations.ReadPreferring())
+		inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
+		for i := range 4 {
+			held := c.acquire("read")
+			go func() {
+				done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
+					inside <- true
+					<-goOn
+					return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), string(rune('a'+i)))
+				})
+			}()
+		}
+		for range 4 {
+			<-inside
+		}
+		granted := make(chan []string)
+		go func() {
+			held := next.acquire("write")
+			granted <- s.added()
+			ok(s, held.Release(s.Context()))
+		}()
+		time.Sleep(15 * time.Second)
+		for range 4 {
+			goOn <- true // one after the other
+			ok(s, <-done)
+			time.Sleep(3 * time.Second)
+		}
+		if got := <-granted; len(got) != 4 {
+			s.Errorf("granted beside %q", got)
+		}
+	})
+}
+
+// A transaction under several leases is committed while all are held.
+func TestTransactionOfSeveral(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
+		must(s, err)
+		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
+		must(s, s.mem.Lose(leases[1]))
+		if err := leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "bob") }); !errors.Is(err, doclock.ErrLost) {
+			s.Errorf("%v", err)
+		}
+		s.has("ann")
+		_ = leases.Release(s.Context())
+	})
+}
+
+// A take-over, a break and a resume settle the transactions of the holder before they let
+// anybody in.
+func TestEndOfALeaseByOthersSettles(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(s *shop, theirs *client, held doclock.Lease, token string) error{
+		"take-over": func(s *shop, theirs *client, held doclock.Lease, _ string) error {
+			return errOf(theirs.locks.TryAcquire(s.Context(), doclock.ID(1), "write", doclock.TakeOver(doclock.Holder{ID: held.ID(), Fence: held.Fence()})))
+		},
+		"break": func(s *shop, theirs *client, held doclock.Lease, _ string) error {
+			lock, err := admin.Inspect(s.Context(), theirs.categories, doclock.ID(1))
+			if err == nil && !lock.Entries[0].HasTransactions {
+				err = errors.New("the entry has no transactions")
+			}
+			return errors.Join(err, errOf(admin.Break(s.Context(), theirs.categories, lock.Entries[0])))
+		},
+		"remove": func(s *shop, theirs *client, held doclock.Lease, _ string) error {
+			n, err := admin.Remove(s.Context(), theirs.categories, admin.Query{Tags: []string{"write"}})
+			if err == nil && n.Removed != 1 {
+				err = errors.New("nothing was removed")
+			}
+			return err
+		},
+		"resume": func(s *shop, theirs *client, held doclock.Lease, token string) error {
+			return errOf(theirs.locks.Resume(s.Context(), doclock.ID(1), token))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c, theirs := s.client(relations.Exclusive()), s.client(relations.Exclusive())
+				token, err := c.acquire("write").Detach(s.Context())
+				must(s, err)
+				held, err := c.locks.Resume(s.Context(), doclock.ID(1), token)
+				must(s, err)
+				must(s, c.add(held, "ann"))
+				stopped := make(chan bool)
+				c.sent.before(func(name string) {
+					if name == "insert" {
+						c.sent.before(nil)
+						close(stopped)
+						time.Sleep(time.Minute)
+					}
+				})
+				done := make(chan error)
+				go func() { done <- c.add(held, "late") }()
+				<-stopped
+				s.mem.LimitTransactions(time.Hour)
+				_ = held.KeepAlive(s.Context())
+				begun := time.Now()
+				err = end(s, theirs, held, token)
+				if name == "take-over" && errors.Is(err, doclock.ErrConflict) { // it tries once, and the transaction is open
+					time.Sleep(time.Minute)
+					err = nil
+				}
+				if err != nil && time.Since(begun) < 20*time.Second {
+					s.Errorf("%v after %v", err, time.Since(begun))
+				}
+				at := s.added()
+				told := <-done
+				if later := s.added(); err == nil && len(at) != len(later) {
+					s.Errorf("%v; it was told %v, and %q came late", err, told, later)
+				}
+				if name != "take-over" && err == nil && !errors.Is(held.Release(s.Context()), doclock.ErrLost) {
+					s.Error("the lease is not lost")
+				}
+			})
+		})
+	}
+}
+
+// A claim passes over the document of a dead holder, and then frees it.
+func TestClaimFreesADeadHoldersDocument(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, workers := s.client(relations.Exclusive()), s.client(relations.Exclusive())
+		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
+		must(s, err)
+		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
+		s.mem.Cut(c.Client) // it is dead
+		time.Sleep(11 * time.Second)
+		for range 2 {
+			held, err := workers.locks.Acquire(s.Context(), bson.M{}, "write", doclock.SkipLocked(), doclock.MaxWait(30*time.Second))
+			must(s, err)
+			defer func() { ok(s, held.Release(s.Context())) }()
+		}
+		s.mem.Reconnect(c.Client)
+	})
+}
+
+// Those who hold the lock beside a dead holder remove its entry, so that the document doesn't grow.
+func TestDeadHoldersEntryIsSwept(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, other := s.client(relations.ReadPreferring()), s.client(relations.ReadPreferring())
+		must(s, c.add(c.acquire("read"), "ann"))
+		time.Sleep(11 * time.Second)
+		held := other.acquire("read")
+		time.Sleep(time.Second)
+		lock, err := admin.Inspect(s.Context(), other.categories, doclock.ID(1))
+		must(s, err)
+		if len(lock.Entries) != 1 || lock.Entries[0].ID != held.ID() {
+			s.Errorf("the entries are %v", lock.Entries)
+		}
+		ok(s, held.Release(s.Context()))
+	})
+}
+
+// An hour after a settle the mark is settled again: a day after its last use a fence is removed.
+func TestSettleCountsForAnHour(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, other := s.client(relations.ReadPreferring()), s.client(relations.ReadPreferring())
+		reader := s.client(relations.ReadPreferring()).acquire("read", doclock.TTL(3*time.Hour))
+		must(s, c.add(c.acquire("read"), "ann"))
+		time.Sleep(11 * time.Second)
+		ctx, end := context.WithTimeout(s.Context(), 90*time.Minute)
+		defer end()
+		if _, err := other.locks.Acquire(ctx, doclock.ID(1), "write"); err == nil {
+			s.Error("granted beside a reader")
+		}
+		if settles := strings.Count(other.sent.take(), "settle"); settles != 2 {
+			s.Errorf("%d settles in 90 minutes, want 2", settles)
+		}
+		ok(s, reader.Release(s.Context()))
+	})
+}
+
+// A transaction whose begin may come late is superseded: the server executes no older one of the
+// session after a newer one.
+func TestNoTransactionIsLeftOpen(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		must(s, c.add(held, "ann"))
+		c.sent.take()
+		ctx, end := context.WithTimeout(s.Context(), time.Second)
+		defer end()
+		s.mem.Delay(1, 2*time.Second, locktest.Transactions)
+		if err := c.addIn(ctx, held, "bob"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, doclock.ErrOutcomeUnknown) {
+			s.Errorf("%v", err)
+		}
+		c.sends("transaction abortTransaction transaction abortTransaction")
+		ok(s, held.Release(s.Context()))
+	})
+}
+
+// A new mark is set when no transaction of the old one runs: nobody would settle that.
+func TestNewMarkWaitsForTransactions(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.ReadPreferring(), doclock.ShareInProcess("read"))
+		held, other := c.acquire("read"), c.acquire("read")
+		must(s, c.add(held, "ann"))
+		done := make(chan error)
+		go func() {
+			done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
+				time.Sleep(3 * time.Second)
+				return c.insert(ctx, "bob")
+			})
+		}()
+		synctest.Wait()
+		begun, runs := time.Now(), 0
+		ok(s, other.WithTransaction(s.Context(), func(ctx context.Context) error {
+			if runs++; runs == 1 {
+				_ = c.insert(ctx, "ann") // a duplicate, which ends the transaction
+				return nil
+			}
+			if time.Since(begun) < 2*time.Second {
+				s.Error("it has a new mark beside the transaction of another caller")
+			}
+			return c.insert(ctx, "cid")
+		}))
+		ok(s, <-done)
+		ok(s, held.Release(s.Context()))
+		ok(s, other.Release(s.Context()))
+		s.has("ann", "bob", "cid")
+	})
+}
