@@ -36,6 +36,10 @@ type Entry struct {
 	HasToken bool      // the lease was detached, and its token can resume it
 	Until    time.Time // up to then a release leaves a remainder; or zero
 
+	// HasTransactions: transactions under it may be open ([doclock.Lease.WithTransaction]).
+	// It excludes others also when it has expired, until one of them has settled these.
+	HasTransactions bool
+
 	// WaitsFor are the ids of the entries that block a waiting entry. It needs the
 	// option [Rules], with the entry's tag.
 	WaitsFor []uuid.UUID
@@ -63,7 +67,7 @@ const (
 )
 
 // Expired reports whether the entry had expired when it was read. Such an entry
-// excludes nobody. Until another command removes it, its holder's guarded writes are
+// excludes nobody, but for what HasTransactions says. Until another command removes it, its holder's guarded writes are
 // applied.
 func (e Entry) Expired() bool { return e.Remaining <= 0 }
 
@@ -108,6 +112,8 @@ func (d *desk) entryOf(img *engine.Image, e engine.Entry) Entry {
 		Until:      e.Until.UTC(),
 		Age:        img.Now.Sub(e.Since),
 		Remaining:  e.Expires.Sub(img.Now),
+
+		HasTransactions: e.Mark.ID != uuid.Nil,
 	}
 	if _, known := d.rules[e.Tag]; known && !e.Held() {
 		blocking, _ := engine.InTheWay(d.rules, img, e.Tag, &e)
@@ -177,6 +183,8 @@ type entryJSON struct {
 	HasToken  bool            `json:"hasToken,omitempty"`
 	Until     time.Time       `json:"until,omitzero"`
 	WaitsFor  []uuid.UUID     `json:"waitsFor,omitempty"`
+
+	HasTransactions bool `json:"hasTransactions,omitempty"`
 }
 
 // MarshalJSON writes the entry for other programs: durations in milliseconds, times
@@ -191,7 +199,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Document: document,
 		Tag:      e.Tag, ID: e.ID, Owner: e.Owner, State: e.State, Expired: e.Expired(), Fence: e.Fence, Seq: e.Seq,
 		Since: inRFC3339(e.Since), Age: e.Age.Milliseconds(), Expires: inRFC3339(e.Expires), Remaining: e.Remaining.Milliseconds(),
-		HasToken: e.HasToken, Until: inRFC3339(e.Until), WaitsFor: e.WaitsFor,
+		HasToken: e.HasToken, Until: inRFC3339(e.Until), WaitsFor: e.WaitsFor, HasTransactions: e.HasTransactions,
 	}
 	if e.ShardKey != nil {
 		if j.ShardKey, err = bson.MarshalExtJSON(e.ShardKey, false, false); err != nil {
@@ -225,7 +233,7 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 		Tag: j.Tag, ID: j.ID, Owner: j.Owner, State: j.State, Fence: j.Fence, Seq: j.Seq,
 		Since: j.Since, Age: time.Duration(j.Age) * time.Millisecond,
 		Expires: j.Expires, Remaining: time.Duration(j.Remaining) * time.Millisecond,
-		HasToken: j.HasToken, Until: j.Until, WaitsFor: j.WaitsFor,
+		HasToken: j.HasToken, Until: j.Until, WaitsFor: j.WaitsFor, HasTransactions: j.HasTransactions,
 	}
 	if len(j.Document) > 0 {
 		var holder bson.Raw

@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,7 +16,8 @@ import (
 
 // Break removes exactly this entry, held or waiting, whoever holds it, and returns
 // it as it was. It sends one command, which finds the entry by the document, the
-// tag, the id and the fencing token. So entry may come from [Inspect], from
+// tag, the id and the fencing token, and three more if transactions under it may be
+// open ([doclock.Lease.WithTransaction]): those that have begun are committed, or never. So entry may come from [Inspect], from
 // [Entries], or from the JSON of an Entry. If the document has no such entry any
 // more, nothing changes, and the error is [ErrNoEntry].
 //
@@ -40,8 +43,7 @@ func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Opt
 	if err != nil {
 		return Entry{}, err
 	}
-	var before *engine.Image
-	err = d.write(ctx, func(ctx context.Context) (err error) { before, err = d.engine.RemoveExactly(ctx, x); return err })
+	before, err := d.remove(ctx, x)
 	if err != nil {
 		return Entry{}, writeError("break an entry", err)
 	}
@@ -50,6 +52,35 @@ func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Opt
 	}
 	was, _ := before.Lock.Find(entry.Tag, entry.ID)
 	return d.entryOf(before, was), nil
+}
+
+// mostSettles is how often a break settles the transactions of a holder who begins new ones.
+const mostSettles = 5
+
+// remove removes an entry, and returns the image from before, or nil. If transactions of its
+// holder may be open, it settles them first (rule 28).
+func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image, err error) {
+	for range mostSettles {
+		err = d.write(ctx, func(ctx context.Context) (err error) { before, err = d.engine.RemoveExactly(ctx, x); return err })
+		if has, unknown := d.engine.HasTransactions(ctx); before != nil || err != nil || !has {
+			return before, cmp.Or(err, unknown)
+		}
+		var now *engine.Image
+		err = d.write(ctx, func(ctx context.Context) (err error) { now, err = d.engine.Read(ctx, x.Pin); return err })
+		if now == nil || err != nil {
+			return nil, err
+		}
+		own, there := now.Lock.Find(x.Tag, x.ID)
+		if !there || own.Fence != x.Fence || own.Mark.ID == uuid.Nil {
+			return nil, nil
+		}
+		_, err = attempt.Settle(ctx, d.bounds(), func(ctx context.Context) error { return d.engine.Settle(ctx, own.Mark) })
+		if err != nil {
+			return nil, fmt.Errorf("a transaction of its holder may be open: %w", err)
+		}
+		x.Settled = own.Mark.ID
+	}
+	return nil, fmt.Errorf("%w: its holder begins new transactions all the time", doclock.ErrOutcomeUnknown)
 }
 
 // exactly names an entry, if it can be named.
@@ -208,6 +239,16 @@ func (w *work) remove(ctx context.Context, q Query) error {
 			x.Expired = e.Expires
 		}
 		if err != nil || q.Only == Expired && e.Expires.IsZero() {
+			continue
+		}
+		if e.HasTransactions {
+			was, err := w.desk.remove(ctx, x)
+			if was != nil {
+				w.count.Removed++
+			}
+			if err := w.done(err); err != nil {
+				return err
+			}
 			continue
 		}
 		batch = append(batch, x)
