@@ -33,6 +33,10 @@ const (
 	// background, and of cancelled tickets; and what an operator removes.
 	CleanUps
 
+	// Transactions are what WithTransaction sends beside its function's own commands, the
+	// commits and aborts of all transactions, and the settles of those who come after it.
+	Transactions
+
 	// Others are all other commands: the program's own, and the reads and upserts of
 	// the library.
 	Others
@@ -59,6 +63,7 @@ var byComment = map[string]Kind{
 	"doclock renew": Renewals, "doclock touch": Renewals,
 	"doclock update": Writes, "doclock delete": Writes | Releases,
 	"doclock release": Releases, "doclock handoff": Releases, "doclock detach": Releases,
+	"doclock mark": Transactions, "doclock fence": Transactions, "doclock transaction": Transactions, "doclock settle": Transactions,
 	"doclock clean-up": CleanUps, "doclock admin": CleanUps,
 }
 
@@ -67,6 +72,8 @@ var byComment = map[string]Kind{
 func kindsOf(command value.Document) Kind {
 	kinds, ours := byComment[value.Text(command.Get("comment"))]
 	switch {
+	case ends(command):
+		return Transactions
 	case !ours && has(command, "$elemMatch") && has(command, "fence"):
 		kinds = Writes
 	case !ours, kinds == CleanUps && command[0].Key == "find":
