@@ -21,7 +21,7 @@ var foreigners = []any{
 	bson.M{"fence": math.Inf(1)}, bson.M{"fence": math.Inf(-1), "tags": bson.M{}}, bson.M{"fence": math.NaN()},
 	bson.M{"fence": 1e300}, bson.M{"fence": 0x1p53}, bson.M{"fence": int64(math.MaxInt64)}, bson.M{"fence": int64(1 << 53)},
 	bson.M{"fence": int32(-1)}, bson.M{"fence": -0.5}, bson.M{"fence": bson.NewDecimal128(0x7800000000000000, 0)}, // infinite
-	bson.M{"v": 2}, bson.M{"v": int64(2), "fence": int64(1), "tags": bson.M{}}, bson.M{"v": "1", "fence": int64(5)},
+	bson.M{"v": 3}, bson.M{"v": int64(3), "fence": int64(1), "tags": bson.M{}}, bson.M{"v": "1", "fence": int64(5)},
 	bson.M{"tags": bson.M{"read": "me"}}, bson.M{"tags": bson.M{"write": bson.M{"id": 1}}},
 	bson.M{"tags": bson.M{"slot": bson.A{1}}}, bson.M{"tags": bson.M{ghost: bson.A{bson.M{}, nil}}},
 }

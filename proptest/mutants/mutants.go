@@ -39,7 +39,7 @@ type Mutant struct {
 type Edit struct{ Old, New string }
 
 // Rules is the number of the protocol's rules.
-const Rules = 27
+const Rules = 28
 
 //go:embed testdata/mutants/*.txt
 var files embed.FS

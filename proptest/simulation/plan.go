@@ -30,7 +30,7 @@ const (
 )
 
 // foreign are lock fields of somebody else. Claims sort their documents in front of all others, and pass over them.
-var foreign = []any{"mine", bson.M{"v": 2}, bson.M{"fence": "7"}, bson.M{"tags": bson.M{"write": 1}}}
+var foreign = []any{"mine", bson.M{"v": 3}, bson.M{"fence": "7"}, bson.M{"tags": bson.M{"write": 1}}}
 
 // group draws one. The first is often asked for, and the last, the leaders', seldom.
 func (r runner) group() *group {

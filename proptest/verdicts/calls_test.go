@@ -8,6 +8,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,7 +26,8 @@ type call struct {
 	name   string
 	begin  func(*world)
 	send   func(*world) error
-	inside bool // the failure comes inside its function, and not before it
+	inside bool              // the failure comes inside its function, and not before it
+	opts   []locktest.Option // of the server
 }
 
 const soon, late = 3 * time.Second, 45 * time.Second // less than a TTL, and more
@@ -155,6 +157,9 @@ var ofTickets = []call{
 	{name: "Touch", begin: (*world).detach, send: func(w *world) error { return w.locks.Touch(w.ctx, one, w.token) }},
 }
 
+// members are what transactions need.
+var members = []locktest.Option{locktest.ReplicaSet()}
+
 var underLeases = []call{
 	{name: "Renew", begin: (*world).acquire, send: func(w *world) error { return w.lease.Renew(w.ctx) }},
 	{name: "context of KeepAlive, after a minute", begin: (*world).acquire, send: func(w *world) error {
@@ -168,6 +173,8 @@ var underLeases = []call{
 		_ = w.lease.UpdateAndRelease(w.ctx, increment)
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
+	{name: "WithTransaction", opts: members, begin: (*world).acquire, send: func(w *world) error { return w.transact(w.lease.WithTransaction) }},
+	{name: "Leases.WithTransaction", opts: members, begin: (*world).acquireAll, send: func(w *world) error { return w.transact(w.leases.WithTransaction) }},
 	{name: "Delete", begin: (*world).acquire, send: func(w *world) error { return w.lease.Delete(w.ctx) }},
 	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
 	{name: "Convert", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Convert(w.ctx, "read"); return err }},

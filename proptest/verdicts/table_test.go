@@ -74,7 +74,7 @@ func TestVerdicts(t *testing.T) {
 func try(t *testing.T, f failure, c call, check func(*world, call, error)) (cell string) {
 	t.Run(c.name+"/"+f.name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, c.opts...)
 			w.failure = f
 			c.begin(w)
 			w.relied = time.Now()

@@ -58,8 +58,8 @@ type world struct {
 	since  time.Time     // which was then
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, mem: locktest.New(t), letIn: make(chan struct{})}
+func newWorld(t *testing.T, opts ...locktest.Option) *world {
+	w := &world{T: t, mem: locktest.New(t, opts...), letIn: make(chan struct{})}
 	theirs := w.mem.Collection("documents", bson.M{"_id": 1}, bson.M{"_id": 2})
 	w.client = w.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
 		Succeeded: func(context.Context, *event.CommandSucceededEvent) {
@@ -123,7 +123,7 @@ func (w *world) kinds() []locktest.Kind {
 	if w.operates {
 		return nil
 	}
-	kinds := []locktest.Kind{locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps}
+	kinds := []locktest.Kind{locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps, locktest.Transactions}
 	if !w.rivals {
 		kinds = append(kinds, locktest.Acquires)
 	}
@@ -215,6 +215,21 @@ func (w *world) acquireAll() {
 // both are what the caller wants of several documents.
 func (w *world) both() []multilock.Want {
 	return []multilock.Want{w.locks.Want(one, "write"), w.locks.Want(doclock.ID(2), "write")}
+}
+
+// transact writes another document in a transaction of leases, and checks the verdict.
+func (w *world) transact(begin func(context.Context, func(context.Context) error) error) error {
+	written := w.client.Database("test").Collection("written")
+	err := begin(w.ctx, func(ctx context.Context) error { _, err := written.InsertOne(ctx, one); return err })
+	w.Cleanup(func() {
+		time.Sleep(3 * time.Minute) // what is late has come
+		n, failed := w.mem.Client().Database("test").Collection("written").CountDocuments(context.Background(), bson.M{})
+		w.must(failed)
+		if is := n == 1; !errors.Is(err, doclock.ErrOutcomeUnknown) && is != (err == nil) {
+			w.Errorf("%v, and written: %t", err, is)
+		}
+	})
+	return err
 }
 
 // runs is a function that holds the lock.
