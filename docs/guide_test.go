@@ -41,6 +41,15 @@ func removeLocks(ctx context.Context, orders *mongo.Collection, now time.Time) e
 	return err
 }
 
+func addContact(ctx context.Context, categories *multilock.Locker, contacts *mongo.Collection, contact bson.M) error {
+	return categories.Do(ctx, doclock.ID("books"), "read", func(ctx context.Context, lease doclock.Lease) error {
+		return lease.WithTransaction(ctx, func(ctx context.Context) error {
+			_, err := contacts.InsertOne(ctx, contact)
+			return err
+		})
+	})
+}
+
 func publish(ctx context.Context, reports *mongo.Collection, lease doclock.Lease, text string) (*mongo.UpdateResult, error) {
 	older := bson.M{"_id": "A-17", "fence": bson.M{"$not": bson.M{"$gt": lease.Fence()}}}
 	return reports.UpdateOne(ctx, older, bson.M{"$set": bson.M{"text": text, "fence": lease.Fence()}})
@@ -111,6 +120,16 @@ func TestGuideSaves(t *testing.T) {
 	if again := acquire(); again.Fence() <= third.Fence() {
 		t.Error(again.Fence(), third.Fence())
 	}
+}
+
+// A contact is added while its category is locked.
+func TestGuideTransaction(t *testing.T) {
+	mem := locktest.New(t, locktest.ReplicaSet())
+	contacts := mem.Collection("contacts")
+	categories, err := multilock.New(mem.Collection("categories", bson.M{"_id": "books"}), relations.WritePreferring())
+	must(t, err)
+	must(t, addContact(t.Context(), categories, contacts, bson.M{"_id": "ann"}))
+	must(t, contacts.FindOne(t.Context(), bson.M{"_id": "ann"}).Err())
 }
 
 // The target takes what comes in the order of the tokens.

@@ -21,16 +21,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// docs/layout.md has the fields of a lock, with their types, as the server has them after each kind of command. Nothing
-// writes v.
+// docs/layout.md has the fields of a lock, with their types, as the server has them after each kind of command.
 func TestTheFormatIsThatOfThePage(t *testing.T) {
-	stored := map[string]string{"  v": "Int"}
-	orders := locktest.New(t).Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
+	stored := map[string]string{}
+	orders := locktest.New(t, locktest.ReplicaSet()).Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
 	fair, err := multilock.New(orders, relations.Fair())
 	must(t, err)
 	first, err := fair.TryAcquire(t.Context(), bson.M{"_id": 1}, "write", doclock.HoldAtLeast(1e9))
 	must(t, err)
 	must(t, first.Update(t.Context(), bson.M{"$set": bson.M{"n": 1}}))
+	must(t, first.WithTransaction(t.Context(), func(context.Context) error { return nil }))
 	_, err = fair.Enqueue(t.Context(), bson.M{"_id": 1}, "write")
 	must(t, err)
 	_, err = first.Detach(t.Context())
@@ -53,6 +53,9 @@ func TestTheFormatIsThatOfThePage(t *testing.T) {
 				must(t, err)
 				for _, entry := range values {
 					types(t, entry.Document(), "      ", stored)
+					if mark, ok := entry.Document().Lookup("fenced").DocumentOK(); ok {
+						types(t, mark, "        ", stored)
+					}
 				}
 			}
 		}
@@ -85,7 +88,7 @@ func described(block string) map[string]string {
 func types(t *testing.T, doc bson.Raw, indentation string, found map[string]string) {
 	t.Helper()
 	names := map[bson.Type]string{
-		bson.TypeBinary: "UUID", bson.TypeString: `"host/pid/…"`, bson.TypeInt64: "Long", bson.TypeDateTime: "Date",
+		bson.TypeBinary: "UUID", bson.TypeString: `"host/pid/…"`, bson.TypeInt64: "Long", bson.TypeInt32: "Int", bson.TypeDateTime: "Date",
 		bson.TypeBoolean: "true", bson.TypeEmbeddedDocument: "{", bson.TypeArray: "[",
 	}
 	elements, err := doc.Elements()
