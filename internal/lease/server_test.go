@@ -173,7 +173,7 @@ func (s *server) Standing(ctx context.Context, grants []engine.Grant) (all []eng
 			if e := s.entries[g.ID]; e != nil {
 				all[i] = engine.Standing{Left: min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)}
 			} else {
-				all[i] = engine.Standing{Lost: &engine.Answer{Outcome: engine.Lost}}
+				all[i] = engine.Standing{Lost: &engine.Answer{Outcome: engine.Lost, Image: &engine.Image{Lock: engine.Lock{Fence: g.Fence}}}}
 			}
 		}
 	})

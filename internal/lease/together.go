@@ -122,23 +122,27 @@ func sendReleases(ctx context.Context, all []*departure) {
 		leases[i], grants[i] = d.Lease, d.grant
 		d.giveUp() // before anything is sent
 	}
-	sending, cancel := context.WithTimeout(counted(ctx, leases), all[0].bounds().Timeout)
-	missing, err := all[0].commands.ReleaseAll(sending, grants)
-	cancel()
+	ctx = counted(ctx, leases)
+	missing := 0
+	unsure, err := all[0].settle(ctx, func(ctx context.Context) (err error) {
+		missing, err = all[0].commands.ReleaseAll(ctx, grants)
+		return err
+	})
 	switch {
-	case engine.PanicIn(err) != nil:
+	case err != nil && (engine.AsFailure(err).Refused() || engine.AnsweredPartly(err)): // one document may be the reason
 		for _, d := range all {
-			d.end(ctx, d.unknown("release", err))
+			d.alone(ctx, unsure)
+		}
+	case err != nil && unsure == nil:
+		for _, d := range all {
+			d.end(ctx, d.Judge(d.failed("release", err)))
 		}
 	case err != nil:
-		if f := engine.AsFailure(err); f.Nothing && !engine.AnsweredPartly(err) {
-			err = nil
-		}
 		for _, d := range all {
-			d.alone(ctx, err)
+			d.end(ctx, d.unknown("release", unsure))
 		}
 	case missing > 0:
-		readReleases(counted(ctx, leases), all, grants, missing)
+		readReleases(ctx, all, grants, missing, unsure)
 	default:
 		for _, d := range all {
 			d.end(ctx, nil)
@@ -150,8 +154,9 @@ var errSomeMissing = errors.New("some of the entries that were to be released to
 
 // readReleases gives the verdicts after a command that has not found some of the entries.
 // Where nothing but the own release can have taken the entry out, it has. If those that may
-// be lost are as many as were missing, they are; else nobody knows which.
-func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, missing int) {
+// be lost are as many as were missing, and no attempt before has released some, they are;
+// else nobody knows which.
+func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, missing int, unsure error) {
 	var standing []engine.Standing
 	_, err := all[0].settle(ctx, func(ctx context.Context) (err error) {
 		standing, _, err = all[0].commands.Standing(ctx, grants)
@@ -159,7 +164,7 @@ func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, 
 	})
 	if err != nil {
 		for _, d := range all {
-			d.end(ctx, d.unknown("release", oneline.Join(errSomeMissing, err)))
+			d.end(ctx, d.unknown("release", oneline.Join(errSomeMissing, unsure, err)))
 		}
 		return
 	}
@@ -175,9 +180,9 @@ func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, 
 	for i, d := range all {
 		switch lost := standing[i].Lost; {
 		case lost == nil:
-			d.alone(ctx, nil)
-		case doubtful < missing, may[i] && doubtful > missing:
-			d.end(ctx, d.unknown("release", errSomeMissing))
+			d.alone(ctx, unsure)
+		case unsure == nil && doubtful < missing, may[i] && (unsure != nil || doubtful > missing):
+			d.end(ctx, d.unknown("release", oneline.Join(errSomeMissing, unsure)))
 		case may[i]:
 			d.end(ctx, d.lose(*lost))
 		default:
@@ -205,17 +210,27 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 			continue
 		}
 		all.Go(func() {
-			failed, gone := attempt.Run(ctx, with.ops, func() error { return renewTogether(own) }, func(error) {})
+			type result struct {
+				alone bool
+				err   error
+			}
+			got, gone := attempt.Run(ctx, with.ops, func() result {
+				alone, err := renewTogether(own)
+				return result{alone, err}
+			}, func(result) {})
 			mu.Lock()
 			defer mu.Unlock()
 			for _, l := range own {
-				switch {
+				switch over := l.err(); {
 				case gone != nil:
 					renewed[l] = l.gaveUp(ctx)
-				case failed == nil:
-					renewed[l] = l.err()
-				case engine.PanicIn(failed) != nil:
-					renewed[l] = l.failed("renew", failed)
+				case got.alone:
+				case got.err == nil:
+					renewed[l] = over
+				case over != nil:
+					renewed[l] = oneline.Join(over, got.err)
+				default:
+					renewed[l] = l.failed("renew", got.err)
 				}
 			}
 		})
@@ -230,13 +245,22 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 	})
 }
 
-// renewTogether renews leases of one Locker, whose gates are locked, with one command.
-func renewTogether(leases []*Lease) error {
-	defer func() {
-		for _, l := range leases {
-			l.renewing.unlock()
+// renewTogether renews leases of one Locker, whose gates are locked, with one command, which
+// it repeats while all are valid. alone says that one of them may be the reason why it fails.
+func renewTogether(leases []*Lease) (alone bool, err error) {
+	left := leases[0].Remaining()
+	for _, l := range leases {
+		defer l.renewing.unlock()
+		left = min(left, l.Remaining())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), left)
+	defer cancel()
+	_, err = attempt.Settle(ctx, leases[0].bounds(), func(context.Context) error {
+		f, err := renewAll(leases)
+		if alone = f.alone && engine.PanicIn(err) == nil; alone {
+			return nil
 		}
-	}()
-	_, err := renewAll(leases)
-	return err
+		return err
+	})
+	return alone, err
 }
