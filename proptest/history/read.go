@@ -29,8 +29,8 @@ func ReadCommand(body bson.Raw) []Command {
 	return commands
 }
 
-// readCommands reads a findAndModify, the statements of an update that renews several
-// leases, or a find of one document.
+// readCommands reads a findAndModify, the statements of an update that renews, releases or
+// claims several leases, or a find of one document, or of those that were claimed.
 func readCommands(body bson.Raw) []Command {
 	first, err := body.IndexErr(0)
 	switch {
@@ -44,28 +44,52 @@ func readCommands(body bson.Raw) []Command {
 		return nil
 	}
 	var commands []Command
+	comment, _ := body.Lookup("comment").StringValueOK()
 	statements, _ := body.Lookup("updates").ArrayOK()
 	values, _ := statements.Values()
 	for _, v := range values {
 		statement, _ := v.DocumentOK()
 		query, _ := statement.Lookup("q").DocumentOK()
-		read := readStatement(query, statement.Lookup("u"))
-		if len(read) != 1 || read[0].Kind != CommandRenew {
+		update := statement.Lookup("u")
+		read := readStatement(query, update)
+		if len(read) != 1 {
 			return nil // not the library's
 		}
-		commands = append(commands, read[0])
+		c := read[0]
+		switch many, _ := statement.Lookup("multi").BooleanOK(); {
+		case many && c.Kind == CommandAcquire:
+			for _, c.Document = range documentsOf(query) {
+				commands = append(commands, c)
+			}
+		case comment == "doclock release": // else a caller's own, under the guard
+			c.Kind = CommandRelease
+			commands = append(commands, c)
+		case c.Kind == CommandRenew:
+			commands = append(commands, c)
+		default:
+			return nil
+		}
 	}
 	return commands
 }
 
 // readFind reads a find of one document whose answer shows the whole lock.
-func readFind(body bson.Raw) []Command {
+func readFind(body bson.Raw) (commands []Command) {
 	one, _ := body.Lookup("singleBatch").BooleanOK()
-	if !one || body.Lookup("projection", nowKey).Type == 0 {
+	comment, _ := body.Lookup("comment").StringValueOK()
+	if !one && comment != "doclock claim" || body.Lookup("projection", nowKey).Type == 0 {
 		return nil
 	}
 	level, _ := body.Lookup("readConcern", "level").StringValueOK()
-	return []Command{{Kind: CommandRead, Newest: level == "linearizable"}}
+	c := Command{Kind: CommandRead, Newest: level == "linearizable"}
+	if one {
+		return []Command{c}
+	}
+	filter, _ := body.Lookup("filter").DocumentOK()
+	for _, c.Document = range documentsOf(filter) {
+		commands = append(commands, c)
+	}
+	return commands
 }
 
 // conditions are those that a document must all meet: at the filter's top level, and
@@ -248,26 +272,35 @@ func withoutRemainder(text []byte) []byte {
 	}
 }
 
-// documentOf reads the document's name from a filter: {_id: name}, {_id: {$in:
-// [name]}}, or several such filters under $and.
+// documentOf is the first of the documents that a filter names, or "".
 func documentOf(filter bson.Raw) string {
-	id := filter.Lookup("_id")
-	if condition, ok := id.DocumentOK(); ok {
-		names, _ := condition.Lookup("$in").ArrayOK()
-		id, _ = names.IndexErr(0)
-	}
-	if name, ok := id.StringValueOK(); ok {
+	for _, name := range documentsOf(filter) {
 		return name
+	}
+	return ""
+}
+
+// documentsOf reads the documents' names from a filter: {_id: name}, {_id: {$in: [name, …]}},
+// or several such filters under $and.
+func documentsOf(filter bson.Raw) (names []string) {
+	ids := []bson.RawValue{filter.Lookup("_id")}
+	if condition, ok := ids[0].DocumentOK(); ok {
+		among, _ := condition.Lookup("$in").ArrayOK()
+		ids, _ = among.Values()
+	}
+	for _, id := range ids {
+		if name, ok := id.StringValueOK(); ok {
+			names = append(names, name)
+		}
 	}
 	filters, _ := filter.Lookup("$and").ArrayOK()
 	values, _ := filters.Values()
 	for _, v := range values {
-		part, _ := v.DocumentOK()
-		if name := documentOf(part); name != "" {
-			return name
+		if part, _ := v.DocumentOK(); names == nil {
+			names = documentsOf(part)
 		}
 	}
-	return ""
+	return names
 }
 
 // IDs finds the ids in a message, once each: binaries of 16 bytes and subtype 4.
@@ -360,7 +393,7 @@ func writeIn(text []byte) string {
 func (c *Command) readReply(reply bson.Raw, several bool) {
 	value, isDocument := reply.Lookup("value").DocumentOK()
 	if c.Kind == CommandRead {
-		value, isDocument = reply.Lookup("cursor", "firstBatch", "0").DocumentOK()
+		value, isDocument = among(reply, c.Document)
 	}
 	if !isDocument {
 		return
@@ -386,6 +419,19 @@ func (c *Command) readReply(reply bson.Raw, several bool) {
 	if c.Document == "" && c.Matched { // the filter names none
 		c.Document, _ = value.Lookup("_id").StringValueOK()
 	}
+}
+
+// among is the document of this name in the reply to a find, or the first one without a name.
+func among(reply bson.Raw, name string) (bson.Raw, bool) {
+	batch, _ := reply.Lookup("cursor", "firstBatch").ArrayOK()
+	values, _ := batch.Values()
+	for _, v := range values {
+		doc, _ := v.DocumentOK()
+		if id, _ := doc.Lookup("_id").StringValueOK(); name == "" || id == name {
+			return doc, true
+		}
+	}
+	return nil, false
 }
 
 const nowKey = "__doclockNow"

@@ -124,6 +124,7 @@ func (r *Recorder) hears(key flight, name string, reply bson.Raw, now int64) {
 			if !c.Matched && (c.Handed || c.Kind == CommandRead) {
 				c.Kind = commandNothing
 			}
+		case c.Kind == CommandAcquire: // of a batch: the read after it shows where it has made entries
 		case matchedAll(reply, len(commands)): // otherwise it is unknown which one matched
 			c.Answered, c.Matched = now, true
 		}

@@ -17,7 +17,7 @@ func (r runner) turn() { r.turnOf(r.programs[r.IntN(len(r.programs))]) }
 
 func (r runner) turnOf(p *program) {
 	r.jump(p)
-	switch k := r.IntN(39); {
+	switch k := r.IntN(40); {
 	case k < 8:
 		r.try(p)
 	case k < 19:
@@ -26,11 +26,13 @@ func (r runner) turnOf(p *program) {
 		r.do(p)
 	case k < 28:
 		r.several(p)
-	case k < 34:
+	case k < 29:
+		r.batch(p)
+	case k < 35:
 		r.enqueue(p)
-	case k < 37:
-		r.resume(p)
 	case k < 38:
+		r.resume(p)
+	case k < 39:
 		r.touch(p)
 	default:
 		r.lead(p)
@@ -185,6 +187,50 @@ func (r runner) several(p *program) {
 		} else {
 			r.settle(h)
 		}
+	}
+}
+
+// batch claims some of a group's documents, works on each, and releases them together: to the records it is a DoAll of
+// documents that the server chooses.
+func (r runner) batch(p *program) {
+	claims := slices.DeleteFunc(slices.Clone(r.groups), func(g *group) bool { return !g.claims || p.upsert })
+	if len(claims) == 0 {
+		return
+	}
+	g := claims[r.IntN(len(claims))]
+	pl := plan{acquire: acquire{group: g, tag: g.tags[r.IntN(len(g.tags))], skip: true}, locker: p.lockers[g], filter: bson.M{"group": g.name}, ttl: p.ttl(g)}
+	r.waiting(&pl)
+	ctx, cancel := r.patience()
+	defer cancel()
+	var held []*holding
+	r.call(ctx, p, "DoAll", nil, func(ctx context.Context, c *call) error {
+		first := r.begin(c, &pl.acquire)
+		leases, err := pl.locker.AcquireBatch(ctx, pl.filter, pl.tag, 1+r.IntN(4), pl.opts...)
+		if err != nil {
+			return err
+		}
+		for i, lease := range leases {
+			a := first
+			if i > 0 {
+				a = r.begin(c, &acquire{group: g, tag: pl.tag, skip: true})
+			}
+			a.document, _ = lease.DocumentID().StringValueOK()
+			held = append(held, r.got(c, a, lease, pl.ttl))
+		}
+		err = c.function(func() error {
+			kept := make([]context.Context, len(held))
+			for i, h := range held {
+				kept[i] = h.lease.KeepAlive(ctx)
+			}
+			for i, h := range held {
+				r.work(kept[i], h)
+			}
+			return nil
+		})
+		return errors.Join(err, leases.Release(context.WithoutCancel(ctx)))
+	})
+	for _, h := range held {
+		r.settle(h)
 	}
 }
 

@@ -180,10 +180,10 @@ func (c *call) wanted(e *heard) *acquire {
 		}
 		return c.acquires[i]
 	}
-	if len(c.acquires) == 1 {
+	name, _ := e.DocumentID.StringValueOK()
+	if len(c.acquires) == 1 || len(c.acquires) > 1 && c.acquires[0].skip && (name == "" || e.Kind == doclock.EventSkipped) {
 		return c.acquires[0]
 	}
-	name, _ := e.DocumentID.StringValueOK()
 	i := slices.IndexFunc(c.acquires, func(a *acquire) bool { return a.document == name })
 	if i < 0 {
 		return nil
@@ -206,6 +206,9 @@ func (l *ledger) born(e *heard, a *acquire) {
 // life is the one that an event ends. Several leases may have one id.
 func (l *ledger) life(e *heard) *life {
 	for _, of := range l.lives[key(e.program, text(e.LeaseID))] {
+		if !of.granted.DocumentID.Equal(e.DocumentID) {
+			continue
+		}
 		if of.granted.call == e.call || of.holding != nil && of.holding == e.call.lease {
 			return of
 		}
