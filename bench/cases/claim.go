@@ -16,13 +16,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// runClaim has 32 workers of four processes empty a queue: each claims the pending document of the highest priority, and
+// runClaim has 32 workers of four processes empty a queue: each claims the pending document of the highest priority, or a batch, and
 // finishes it at once. The commands of a claim are the look-ups and the tries; the final write is one more, and not
 // counted. The latency is the time from a worker's wish to its document, in which it is idle.
 func runClaim(ctx context.Context, r *Run, all []*subjects.Subject) error {
 	const processes, workers = 4, 8
-	documents := pick(r, 2000, 300)
+	size := pick(r, 2000, 300)
 	return r.inTurn(0, pick(r, 3, 2), all, func(s *subjects.Subject, _ int) (Round, error) {
+		documents := size
+		if s.Batch > 0 {
+			documents *= 6 // some for all workers, several times
+		}
 		if err := s.Fill(ctx, documents); err != nil {
 			return Round{}, err
 		}

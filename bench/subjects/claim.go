@@ -89,6 +89,7 @@ func openClaim(s *Subject) error {
 func openBatch(n int) func(*Subject) error {
 	return func(s *Subject) error {
 		locks, err := s.writelock(s.Queue(), doclock.AttemptTimeout(s.ttl*9/10))
+		s.Batch = n
 		s.Claim = func(ctx context.Context) (all []Claimed, err error) {
 			var jobs []job
 			leases, err := locks.AcquireBatch(ctx, pending, n, doclock.MaxWait(0), doclock.Sort(byPriority), doclock.Into(&jobs))
@@ -142,6 +143,7 @@ func (s *Subject) taken(j job) Claimed {
 //	find        {_id: {$in: …}, by: …}, if others have taken some of them
 func openUpdateMany(n int64) func(*Subject) error {
 	return func(s *Subject) error {
+		s.Batch = int(n)
 		s.Claim = func(ctx context.Context) (all []Claimed, err error) {
 			var jobs []job
 			if err := s.jobs(ctx, &jobs, pending, options.Find().SetSort(byPriority).SetLimit(n)); err != nil || len(jobs) == 0 {

@@ -36,6 +36,7 @@ type Subject struct {
 	// Claim returns the pending documents of a queue that have the highest priorities of
 	// the free ones, one or a batch, or ErrNoneFree.
 	Claim func(context.Context) ([]Claimed, error)
+	Batch int // how many it claims at a time, or 0
 	// Warm prepares n goroutines outside of the measurement.
 	Warm func(n int) error
 }
