@@ -89,6 +89,10 @@ func TestProof(t *testing.T) {
 				simulation.Outages(t, first, p.outages, &p.counts)
 				return nil
 			})
+			p.part("transactions under a lock", func() error {
+				simulation.Transactions(t, simulation.Config{First: first, Seeds: p.seeds, Long: time.Minute}, &p.counts)
+				return nil
+			})
 			p.part("simulation on a replica set", func() error {
 				simulation.Cluster(t, simulation.Config{First: first, Seeds: p.seeds / 3, Long: time.Minute}, &p.counts)
 				return nil

@@ -58,6 +58,19 @@ func TestOnAReplicaSet(t *testing.T) {
 	}
 }
 
+// An application of transactions under a lock, on a replica set and on a sharded cluster.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	var counts tally.Tally
+	simulation.Transactions(t, simulation.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.BooksAreRight, Least: 1}, tally.Floor{Kind: "check", Name: simulation.ToldIsTrue, Least: 20}) {
+		t.Error(failure)
+	}
+	if err := counts.Table(t.Output()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMain(m *testing.M) {
 	simulation.Main()
 	mongotest.Main(m)
