@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
@@ -45,6 +46,16 @@ func TestAnEndForgetsItsLease(t *testing.T) {
 		r.equal("remembered", r.leases.all.Len(), max(0, 3-i))
 	}
 	r.equal("IDs", len(r.leases.byID), 0)
+
+	// Those of a batch have one ID, each in another document.
+	first, second := event(1, doclock.EventGranted, 0), event(1, doclock.EventGranted, 0)
+	second.DocumentID = bson.RawValue{Type: bson.TypeInt32, Value: []byte{2, 0, 0, 0}}
+	r.observe(first)
+	r.observe(second)
+	failed := event(1, doclock.EventRenewalFailed, 0)
+	r.observe(failed)
+	r.equal("failed in the other document", r.leases.ended(second).failed, 0)
+	r.equal("failed", r.leases.ended(first).failed, 1)
 
 	untraced, err := New(WithTracerProvider(noop.NewTracerProvider()), WithMeterProvider(nil))
 	if err != nil {

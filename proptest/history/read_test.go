@@ -138,6 +138,43 @@ func TestReadCommandOfACleanUp(t *testing.T) {
 	}
 }
 
+// A batch of claims may have made an entry in each of its documents: the read after it shows in which. A release of several
+// is read by its comment: a caller's own update under a guard looks the same.
+func TestReadCommandsOfClaimsTogether(t *testing.T) {
+	statements := func(comment string, all ...any) bson.Raw {
+		return message(t, "update", "documents", "comment", comment, "updates", bson.A(all))
+	}
+	named := doc("_id", doc("$in", bson.A{"a", "b"}))
+	arrives := bson.A{doc("$set", doc("lock", doc("tags", doc("read", bson.A{doc("id", own, "owner", doc("$literal", "me"))}))))}
+	guard := doc("_id", "a", "lock.tags.read", doc("$elemMatch", doc("id", own, "fence", int64(7))))
+	pull := doc("$pull", doc("lock.tags.read", doc("id", own)))
+	claim := Command{Kind: CommandAcquire, Tag: "read", ID: hexed(own), Owner: "me"}
+	for name, c := range map[string]struct {
+		body bson.Raw
+		want []Command
+	}{
+		"claim":    {statements("doclock claim", doc("q", doc("$and", bson.A{doc("group", "jobs"), named}), "u", arrives, "multi", true)), []Command{in("a", claim), in("b", claim)}},
+		"release":  {statements("doclock release", doc("q", guard, "u", pull)), []Command{in("a", Command{Kind: CommandRelease, Tag: "read", ID: hexed(own), Fence: 7})}},
+		"a user's": {statements("", doc("q", guard, "u", pull)), nil},
+		"read": {message(t, "find", "documents", "comment", "doclock claim", "filter", named, "projection", doc(nowKey, "$$NOW")),
+			[]Command{in("a", Command{Kind: CommandRead}), in("b", Command{Kind: CommandRead})}},
+	} {
+		if diff := cmp.Diff(c.want, readCommands(c.body)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	read := in("b", Command{Kind: CommandRead})
+	read.readReply(message(t, "cursor", doc("firstBatch", bson.A{doc("_id", "c"), doc("_id", "b", "lock", doc("fence", int64(9)))})), true)
+	if !read.Matched || read.Image.Fence != 9 {
+		t.Errorf("the read of b shows %v", read.Image)
+	}
+}
+
+func in(document string, c Command) Command {
+	c.Document = document
+	return c
+}
+
 // A claim's clean-up looks by the claim's filter, which names no document: the reply does. Of
 // several ids, those without an entry in that document may be in another one.
 func TestReadCommandOfACleanUpByAFilter(t *testing.T) {
