@@ -1,4 +1,5 @@
 // Package book has the two functions to copy: AddContact and DeleteCategory.
+// Where the server has no transactions addOrUndo is in the place of AddContact.
 package book
 
 import (
@@ -27,16 +28,41 @@ func Open(db *mongo.Database, opts ...doclock.Option) (*Book, error) {
 }
 
 // AddContact inserts a contact of the category. It holds "read" on the
-// category, so that nobody deletes the category until the contact is there.
-// After an error there is no contact, or the error says that one may be left.
-// Two cases remain: the process is killed before the undo, or the network
-// failed and the server executes the insert after the undo.
+// category, so that nobody deletes the category until the contact is there, and
+// inserts in a transaction that is committed meanwhile or never. After an error
+// there is no contact. (After an [doclock.ErrOutcomeUnknown] there may be one,
+// nobody was let in before it.) Where the server has no transactions it is
+// addOrUndo, for two more commands: call that one if yours never has.
 func (b *Book) AddContact(ctx context.Context, name string, category bson.ObjectID) error {
-	id := bson.NewObjectID() // new in each call: the compensation below deletes no other contact
+	contact := bson.M{"_id": bson.NewObjectID(), "name": name, "category": category}
+	added := false
+	err := b.locks.Do(ctx, doclock.ID(category), "read", func(ctx context.Context, lease doclock.Lease) error {
+		err := lease.WithTransaction(ctx, func(ctx context.Context) error {
+			_, err := b.contacts.InsertOne(ctx, contact)
+			return err
+		})
+		added = err == nil
+		return err
+	})
+	switch {
+	case added:
+		return nil // whatever has become of the lock since
+	case errors.Is(err, doclock.ErrUnsupportedServer):
+		return b.addOrUndo(ctx, contact)
+	}
+	return err
+}
+
+// addOrUndo inserts a contact on a server without transactions. After an error
+// there is no contact, or the error says that one may be left. Two cases
+// remain: the process is killed before the undo, or the network failed and the
+// server executes the insert after the undo.
+func (b *Book) addOrUndo(ctx context.Context, contact bson.M) error {
+	id := contact["_id"] // new in each call: the compensation below deletes no other contact
 	inserted := false
-	err := b.locks.Do(ctx, bson.M{"_id": category}, "read", func(ctx context.Context, _ doclock.Lease) error {
+	err := b.locks.Do(ctx, doclock.ID(contact["category"]), "read", func(ctx context.Context, _ doclock.Lease) error {
 		// The insert goes on if the lock is lost. It must have ended before it is undone.
-		_, err := b.contacts.InsertOne(context.WithoutCancel(ctx), bson.M{"_id": id, "name": name, "category": category})
+		_, err := b.contacts.InsertOne(context.WithoutCancel(ctx), contact)
 		inserted = err == nil
 		return err
 	})
@@ -50,7 +76,7 @@ func (b *Book) AddContact(ctx context.Context, name string, category bson.Object
 	// the category was deleted. If the insert failed, the contact may be there all the
 	// same.
 	if _, undo := b.contacts.DeleteOne(context.WithoutCancel(ctx), bson.M{"_id": id}); undo != nil {
-		return fmt.Errorf("contact %s may be left: %w; %w", id.Hex(), undo, err)
+		return fmt.Errorf("contact %s may be left: %w; %w", id, undo, err)
 	}
 	return err
 }
@@ -59,9 +85,10 @@ func (b *Book) AddContact(ctx context.Context, name string, category bson.Object
 var ErrInUse = errors.New("a contact has this category")
 
 // DeleteCategory deletes the category if no contact has it. It holds "write",
-// so that nobody adds one after the check.
+// so that nobody adds one after the check. Its one write is to the locked
+// document, and needs no transaction.
 func (b *Book) DeleteCategory(ctx context.Context, category bson.ObjectID) error {
-	return b.locks.Do(ctx, bson.M{"_id": category}, "write", func(ctx context.Context, lease doclock.Lease) error {
+	return b.locks.Do(ctx, doclock.ID(category), "write", func(ctx context.Context, lease doclock.Lease) error {
 		contacts, err := b.contacts.CountDocuments(ctx, bson.M{"category": category}) // give it an index
 		switch {
 		case err != nil:
