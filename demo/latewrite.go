@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -16,30 +17,43 @@ import (
 // A lateWriteResult is how the late write went.
 type lateWriteResult struct {
 	leftOut  bool
+	refused  bool // the server has transactions, and the late write is the commit of one
 	noticed  bool // the adder noticed that its lock was lost
-	dangling int  // references, between the late insert and its undoing
+	dangling int  // references after the late write
 	after    int  // and at the end
 }
 
 // lateTTL is the TTL of the adder whose insert is late.
 const lateTTL = time.Second
 
+// commit is the command by which the insert of a transaction is applied.
+const commit = "commitTransaction"
+
 // writeLate is the adder whose process is stopped. It runs the same code as all adders. No check can help a process that is
-// stopped just before its request leaves the machine. To reach that moment every time, the insert waits there until it is told to
-// go on. So does the command that undoes it, so that the dangling reference can be seen.
+// stopped just before its request leaves the machine. To reach that moment every time, the first commit waits there until it is
+// told to go on. So does an insert without a transaction, and the command that undoes it, so that the dangling reference can be
+// seen.
 func writeLate(ctx context.Context, j job) error {
 	_ = child.Await(ctx) // the process ends soon if ctx has ended
+	var commits sync.Once
+	wait := func(command *event.CommandStartedEvent) {
+		fmt.Println(command.CommandName)
+		_ = child.Await(ctx)
+	}
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
-		if insertsContact(command) || command.CommandName == "delete" {
-			fmt.Println("about to", command.CommandName)
-			_ = child.Await(ctx)
+		_, err := command.Command.LookupErr("autocommit")
+		switch inside := err == nil; {
+		case command.CommandName == commit:
+			commits.Do(func() { wait(command) })
+		case !inside && insertsContact(command), command.CommandName == "delete":
+			wait(command)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	locked, err := book.Open(client.Database(j.Database), doclock.TTL(lateTTL), doclock.AttemptTimeout(lateTTL))
+	locked, err := book.Open(client.Database(j.Database), doclock.TTL(lateTTL), doclock.AttemptTimeout(doclock.MaxAttemptTimeout)) // so that the late command is sent
 	if err != nil {
 		return err
 	}
@@ -54,7 +68,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		fmt.Println("   Left out: this system can't stop a process and continue it (SIGSTOP, SIGCONT).")
 		return lateWriteResult{leftOut: true}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	plain := openPlain(d.database)
 	if err := plain.reset(ctx); err != nil {
@@ -90,39 +104,52 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	}
 	defer func() { err = errors.Join(err, deleter.Close(context.WithoutCancel(ctx))) }()
 
-	if _, err := proceed(); err != nil {
+	about, err := proceed()
+	if err != nil {
 		return r, err
 	}
+	r.refused = about == commit
 	began = time.Now()
-	say("adder", `holds "read" on the category for %v, and is about to insert a contact of it`, lateTTL)
+	say("adder", `holds "read" on the category for %v, and is about to send the %s of a contact of it`, lateTTL, strings.TrimSuffix(about, "Transaction"))
 	adder.Stop()
 	say("system", "stops the adder's process %d (SIGSTOP); it can't renew its lease now", adder.Pid())
 	if err := deleter.DeleteCategory(ctx, j.Category); err != nil {
 		return r, fmt.Errorf("deleting the category of the stopped adder: %w", err)
 	}
-	say("deleter", `gets "write" when the lease has expired, and deletes the category`)
+	if r.refused {
+		say("deleter", `gets "write" when the lease has expired and the server has ended the transaction, and deletes the category`)
+	} else {
+		say("deleter", `gets "write" when the lease has expired, and deletes the category`)
+	}
 
 	say("system", "continues the adder (SIGCONT)")
 	adder.Continue()
-	if _, err := proceed(); err != nil {
-		return r, err
-	}
-	say("adder", "has inserted, too late: the lock is in the category, and can't stop a write to a contact")
-	found, err := plain.scan(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.dangling = found.Dangling
-	say("full scan", "%v", found)
-
 	returned, err := proceed()
 	if err != nil {
 		return r, err
 	}
+	look := func() (dangling int, err error) {
+		found, err := plain.scan(ctx)
+		if err == nil {
+			say("full scan", "%v", found)
+		}
+		return found.Dangling, err
+	}
+	if !r.refused {
+		say("adder", "has inserted, too late: the lock is in the category, and can't stop a write to a contact")
+		if r.dangling, err = look(); err != nil {
+			return r, err
+		}
+		if returned, err = proceed(); err != nil {
+			return r, err
+		}
+	}
 	r.noticed = strings.Contains(returned, doclock.ErrLost.Error())
-	say("adder", "has noticed the loss when it released its lock, and undone the insert; its call returns: %s", returned)
-	found, err = plain.scan(ctx)
-	r.after = found.Dangling
-	say("full scan", "%v", found)
+	if r.refused {
+		say("adder", "is too late with its commit: the transaction is over; its call returns: %s", returned)
+	} else {
+		say("adder", "has noticed the loss when it released its lock, and undone the insert; its call returns: %s", returned)
+	}
+	r.after, err = look()
 	return r, err
 }

@@ -4,8 +4,8 @@
 //     doesn't exist. Contacts and categories are documents of two collections, so no single command covers both.
 //  2. The same with locks, by the two functions of examples/contact, as they are there to copy: a full scan finds none.
 //  3. A late write: an adder's process is stopped until its lease has expired, and a deleter has deleted the category. Then the
-//     process goes on. Its insert is late: a lock in the category can't stop it. The adder learns from the error of its call that
-//     the lock was lost, and undoes the insert.
+//     process goes on. The commit of its insert is late, and refused. On a server without transactions the insert is late, and
+//     not refused: the adder learns from the error of its call that the lock was lost, and undoes the insert.
 //
 // This runs it, and it says what its processes do:
 //
@@ -25,6 +25,7 @@ import (
 
 	"github.com/doclock/doclock/internal/child"
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -58,11 +59,12 @@ type demo struct {
 
 // run gets a server and a database, and runs the three parts there.
 func (d *demo) run(ctx context.Context) (r report, err error) {
-	server, err := mongotest.Open(ctx, os.Getenv("MONGODB_URI"))
+	server, err := mongotest.Open(ctx, os.Getenv("MONGODB_URI"), locktest.ReplicaSet())
 	if err != nil {
 		return r, err
 	}
 	defer server.Close()
+	server.LimitTransactions(2 * time.Second) // the deleter waits for so long in the third part, and for a minute or more elsewhere
 	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
 	if err != nil {
 		return r, fmt.Errorf("connecting to the server: %w", err)

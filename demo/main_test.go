@@ -11,6 +11,7 @@ import (
 func TestVerdict(t *testing.T) {
 	for says, change := range map[string]func(*report){
 		"The locks work.":         func(*report) {},
+		"was not refused":         func(r *report) { r.late = lateWriteResult{refused: true, noticed: true, after: 1} },
 		"the race did not happen": func(r *report) { r.without.Dangling = 0 },
 		"WITH LOCKS 3 of 508":     func(r *report) { r.with.Dangling = 3 },
 		"no operation ended":      func(r *report) { r.with.counts = nil },

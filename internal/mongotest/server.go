@@ -19,13 +19,13 @@ type Server struct {
 	memory           *locktest.Server // nil of a real one
 }
 
-// Open finds the server at uri, or starts one in memory if uri is "".
-func Open(ctx context.Context, uri string) (*Server, error) {
+// Open finds the server at uri, or starts one in memory, with these options, if uri is "".
+func Open(ctx context.Context, uri string, opts ...locktest.Option) (*Server, error) {
 	if uri != "" {
 		what, err := describe(ctx, uri)
 		return &Server{uri: uri, description: what}, err
 	}
-	memory := locktest.Start()
+	memory := locktest.Start(opts...)
 	uri, err := memory.Listen("127.0.0.1:0")
 	if err != nil {
 		memory.Close()
@@ -42,6 +42,13 @@ func (s *Server) URI() string { return s.uri }
 
 // Description is the server's kind, version, topology and host, in one line, without a password.
 func (s *Server) Description() string { return s.description }
+
+// LimitTransactions has a server in memory abort transactions that are open for longer. Another one has a limit of its own.
+func (s *Server) LimitTransactions(lifetime time.Duration) {
+	if s.memory != nil {
+		s.memory.LimitTransactions(lifetime)
+	}
+}
 
 // Close ends a server in memory.
 func (s *Server) Close() {
