@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -32,6 +33,7 @@ var rightsUses = map[string]rightsUse{
 	"an update with `SetBypass": locked("free", func(ctx context.Context, _ *multilock.Locker, l doclock.Lease) error {
 		return l.Update(ctx, bson.M{"$set": bson.M{"n": 1}}, options.UpdateOne().SetBypassDocumentValidation(true))
 	}),
+	onFences:                           writeElsewhere,
 	"`admin.Inspect`, `admin.Entries`": lookAtAll,
 	"`admin.Break`, ":                  removeAll,
 	"`admin.Sweep` with `DeleteIdle`": func(ctx context.Context, coll *mongo.Collection) error {
@@ -42,6 +44,23 @@ var rightsUses = map[string]rightsUse{
 		_, err := admin.EnsureIndexes(ctx, coll, []string{"write"})
 		return err
 	},
+}
+
+// onFences begins the line whose actions are on the fences. The collection has those of a Locker.
+const onFences = "`Lease.WithTransaction`"
+
+// writeElsewhere has a transaction that the server ends before its commit, because of an error that its function
+// swallows, and then one that is committed.
+func writeElsewhere(ctx context.Context, coll *mongo.Collection) error {
+	runs := 0
+	return locked("free", func(ctx context.Context, _ *multilock.Locker, lease doclock.Lease) error {
+		return lease.WithTransaction(ctx, func(ctx context.Context) error {
+			if runs++; runs == 1 {
+				_, _ = coll.UpdateOne(ctx, doclock.ID("job"), bson.M{"$set": bson.M{"_id": "another"}})
+			}
+			return nil
+		})
+	})(ctx, coll)
 }
 
 // locked locks a document, and does this with the lease.
@@ -131,11 +150,11 @@ func TestRights(t *testing.T) {
 		}
 		actions := strings.Split(strings.ReplaceAll(lines[i][2], "`", ""), ", ")
 		t.Run(beginning, func(t *testing.T) {
-			if err := withRights(t, use, actions...); err != nil {
+			if err := withRights(t, use, beginning == onFences, actions...); err != nil {
 				t.Errorf("with %q: %v", actions, err)
 			}
 			for _, missing := range actions {
-				err := withRights(t, use, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == missing })...)
+				err := withRights(t, use, beginning == onFences, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == missing })...)
 				if err == nil || errors.Is(err, doclock.ErrUnsupportedServer) || !strings.Contains(err.Error(), "not authorized on ") {
 					t.Errorf("without %s: %v", missing, err)
 				}
@@ -144,8 +163,11 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// withRights is the use's error behind a server that grants these actions.
-func withRights(t *testing.T, use rightsUse, actions ...string) error {
+// withRights is the use's error behind a server that grants these actions, on the collection or on the fences.
+func withRights(t *testing.T, use rightsUse, fences bool, actions ...string) error {
+	if fences {
+		mongotest.Members(t)
+	}
 	p := alone(t)
 	for _, d := range []bson.D{{idIs("free")}, {idIs("job")}} {
 		p.Insert(d...)
@@ -156,7 +178,11 @@ func withRights(t *testing.T, use rightsUse, actions ...string) error {
 	net := faultnet.New()
 	net.Refuse(func(name string, command bson.Raw) any {
 		for _, action := range needed(name, command) {
-			if !slices.Contains(actions, action) {
+			granted := actions
+			if coll, _ := command.Index(0).Value().StringValueOK(); fences && coll != "doclock.fences" {
+				granted = []string{"find", "update"}
+			}
+			if !slices.Contains(granted, action) {
 				return bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not authorized on test to execute command " + name}
 			}
 		}
@@ -170,7 +196,7 @@ func withRights(t *testing.T, use rightsUse, actions ...string) error {
 func needed(name string, command bson.Raw) (actions []string) {
 	has := func(path ...string) bool { return command.Lookup(path...).Type != 0 }
 	switch name {
-	case "hello", "buildInfo":
+	case "hello", "buildInfo", "commitTransaction", "abortTransaction":
 		return nil
 	case "find":
 		return []string{"find"}
@@ -191,7 +217,7 @@ func needed(name string, command bson.Raw) (actions []string) {
 	if has("bypassDocumentValidation") {
 		actions = append(actions, "bypassDocumentValidation")
 	}
-	if has("updates", "0", "upsert") {
+	if has("updates", "0", "upsert") || has("upsert") {
 		actions = append(actions, "insert")
 	}
 	return actions

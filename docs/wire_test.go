@@ -133,6 +133,7 @@ func TestRolesHaveTheRights(t *testing.T) {
 	}
 	want := map[string][]string{
 		"shop locker orders":     rights("^a Locker of any kind"),
+		"shop fences fences":     slices.Sorted(slices.Values(append(rights("WithTransaction"), "createIndex"))),
 		"shop lockViewer orders": rights("doclock inspect"),
 		"shop lockAdmin orders":  rights("admin"),
 		`db.getSiblingDB("doclock") locks {db: "doclock", collection: "locks"}`: rights("admin|doclock run"),
