@@ -203,8 +203,8 @@ func (b *batch) meet(asked int) {
 	switch {
 	case len(b.got) == 0:
 		b.lost++
-		b.locker.crowd.Store(min(crowd+1, mostCrowd))
-	case 2*len(b.got) < asked:
+		b.locker.crowd.Store(min(crowd+2, mostCrowd))
+	case 4*len(b.got) < 3*asked:
 		b.locker.crowd.Store(min(crowd+1, mostCrowd))
 	case len(b.got) == asked && rand.IntN(4) == 0: // others may be slow, and not gone
 		b.locker.crowd.Store(max(crowd-1, 0))
