@@ -32,6 +32,11 @@ type ServerInfo struct {
 	// NeedsShardKey: the collection is sharded by other fields than _id. A filter needs
 	// an equality on each, and the Locker the option [ShardKey].
 	NeedsShardKey bool
+
+	// TransactionLimit is for how long a transaction may be open, before the server aborts
+	// it ([Lease.WithTransaction]); up to half as long again may pass. 0: a standalone
+	// server has none, and a router, or one whose user may not ask, doesn't say.
+	TransactionLimit time.Duration
 }
 
 // ServerKind says how servers make up one database.
@@ -75,6 +80,9 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	}
 	if info.ClockSkew, err = clockSkew(ctx, coll.Database()); err != nil {
 		return info, err
+	}
+	if info.Kind != Standalone {
+		info.TransactionLimit = transactionLimit(ctx, coll.Database().Client())
 	}
 	var command string
 	if info.NeedsShardKey, command, err = engine.Probe(ctx, coll); err != nil {
@@ -151,6 +159,17 @@ func clockSkew(ctx context.Context, db *mongo.Database) (most time.Duration, err
 		}
 	}
 	return most, nil
+}
+
+// transactionLimit is the member's, if it says so.
+func transactionLimit(ctx context.Context, client *mongo.Client) time.Duration {
+	const name = "transactionLifetimeLimitSeconds"
+	answer, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "getParameter", Value: 1}, {Key: name, Value: 1}}).Raw()
+	seconds, said := answer.Lookup(name).AsInt64OK()
+	if err != nil || !said {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // version is what the server says of itself. FerretDB 1 claims to be a MongoDB

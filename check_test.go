@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -50,6 +51,24 @@ func TestCheckServer(t *testing.T) {
 	}
 	if n, err := r.other.CountDocuments(t.Context(), bson.M{}); err != nil || n != 1 {
 		t.Errorf("%d documents, %v: a check writes nothing", n, err)
+	}
+}
+
+// A member says for how long a transaction may be open; a router and a single server don't.
+func TestCheckServerFindsTheLimitOfTransactions(t *testing.T) {
+	for kind, opts := range map[doclock.ServerKind][]locktest.Option{
+		doclock.Standalone: nil, doclock.ReplicaSet: {locktest.ReplicaSet()}, doclock.Sharded: {locktest.Sharded()},
+	} {
+		mem := locktest.New(t, opts...)
+		mem.LimitTransactions(90 * time.Second)
+		info, err := doclock.CheckServer(t.Context(), mem.Collection("documents"))
+		want := time.Duration(0)
+		if kind == doclock.ReplicaSet {
+			want = 90 * time.Second
+		}
+		if err != nil || info.Kind != kind || info.TransactionLimit != want {
+			t.Errorf("%s: %+v, %v", kind, info, err)
+		}
 	}
 }
 

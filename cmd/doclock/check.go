@@ -45,7 +45,9 @@ func (c *cli) check(ctx context.Context) error {
 				Version       string  `json:"version"`
 				ClockSkewMs   float64 `json:"clockSkewMs"`
 				NeedsShardKey bool    `json:"needsShardKey"`
-			}{err == nil, string(info.Kind), info.Version, inMs(info.ClockSkew), info.NeedsShardKey}); printErr != nil {
+				Transactions  bool    `json:"transactions"`
+				LimitMs       float64 `json:"transactionLimitMs,omitempty"`
+			}{err == nil, string(info.Kind), info.Version, inMs(info.ClockSkew), info.NeedsShardKey, info.Kind != doclock.Standalone, inMs(info.TransactionLimit)}); printErr != nil {
 				return printErr
 			}
 		} else {
@@ -79,6 +81,14 @@ func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
 		fmt.Fprintf(c.out, "clock skew   %v (must be less than the ClockTolerance, by default %v)\n", info.ClockSkew.Round(100*time.Microsecond), defaultTolerance)
 	} else {
 		fmt.Fprintln(c.out, "clock skew   none: there is one clock")
+	}
+	switch {
+	case info.Kind == doclock.Standalone:
+		fmt.Fprintln(c.out, "transactions none: WithTransaction needs a replica set or a sharded cluster")
+	case info.TransactionLimit > 0:
+		fmt.Fprintf(c.out, "transactions open for %v at most, and up to half as long again: so long a dead client keeps others out\n", info.TransactionLimit)
+	default:
+		fmt.Fprintln(c.out, "transactions yes; the server doesn't say for how long one may be open")
 	}
 	if info.NeedsShardKey {
 		fmt.Fprintln(c.out, "shard key    give --shard-key with its fields, and doclock.ShardKey to the lockers")
