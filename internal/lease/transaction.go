@@ -30,6 +30,7 @@ type fences struct {
 	places gate        // one for each slot; all of them for what changes the mark, or ends the lease
 	mark   engine.Mark // of the entry, if it has one
 	next   engine.Mark // it has this one where the command that sets it has no answer
+	unsure bool        // that command may be executed yet: nothing begins under the mark
 	slots  []slot
 	free   []int // slots that no transaction uses; under the lease's mutex
 }
@@ -427,11 +428,8 @@ func lingering(ctx context.Context, d time.Duration) (context.Context, context.C
 
 // enter takes a slot of the lease, once the entry has a mark, and the slot its fence.
 func (l *Lease) enter(ctx context.Context, t *transaction) error {
-	if err := l.setMark(ctx, uuid.Nil); err != nil {
-		return err
-	}
-	f := l.fences.Load()
-	if err := l.lock(ctx, f.places); err != nil {
+	f, err := l.place(ctx)
+	if err != nil {
 		return err
 	}
 	if err := l.mayBegin(); err != nil {
@@ -448,6 +446,20 @@ func (l *Lease) enter(ctx context.Context, t *transaction) error {
 	}
 	p.of.slots[p.slot].made = true
 	return nil
+}
+
+// place takes a place under a mark that no command changes.
+func (l *Lease) place(ctx context.Context) (*fences, error) {
+	for {
+		if err := l.setMark(ctx, uuid.Nil); err != nil {
+			return nil, err
+		}
+		f := l.fences.Load()
+		if err := l.lock(ctx, f.places); err != nil || l.hasMark(uuid.Nil) {
+			return f, err
+		}
+		f.places.unlock() // while it waited, another mark was sent, and not answered
+	}
 }
 
 // leave gives back the slots.
@@ -489,12 +501,12 @@ func (l *Lease) mayBegin() error {
 	}
 }
 
-// hasMark says that the entry has a mark, and not this one.
+// hasMark says that the entry has a mark, and not this one, and that no other one comes yet.
 func (l *Lease) hasMark(but uuid.UUID) bool {
 	f := l.fences.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return f != nil && f.mark.ID != but
+	return f != nil && f.mark.ID != but && !f.unsure
 }
 
 // setMark gives the entry another mark than this one, while no transaction runs: those of the old
@@ -530,6 +542,9 @@ func (l *Lease) setMark(ctx context.Context, but uuid.UUID) error {
 		return err
 	})
 	noFence := <-made
+	l.mu.Lock()
+	f.unsure = err != nil
+	l.mu.Unlock()
 	switch {
 	case err != nil:
 		return l.failed("transaction", oneline.Join(err, l.lostByNow()))

@@ -1,0 +1,70 @@
+package multilock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// A command for a new mark that had no answer may be executed later. No transaction runs under
+// the old mark then: who comes next settles the new one alone.
+func TestLateMarkMeetsNoTransaction(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]time.Duration{"begun during the command": 3 * time.Second, "begun after it": 12 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c, next := s.client(relations.ReadPreferring(), doclock.ShareInProcess("read")), s.client(relations.ReadPreferring())
+				held := c.acquire("read")
+				must(s, c.add(held, "ann"))
+				alive, stopped := context.WithCancel(s.Context())
+				held.KeepAlive(alive)
+				c.sent.before(func(name string) {
+					switch name {
+					case "commitTransaction":
+						s.mem.Fail(1, mongo.CommandError{Code: 251}, locktest.Transactions)
+					case "mark":
+						s.mem.Delay(1, 20*time.Second, locktest.Transactions)
+					}
+				})
+				go func() {
+					ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+					defer cancel()
+					_ = held.WithTransaction(ctx, func(ctx context.Context) error { return c.insert(ctx, "bob") })
+				}()
+				time.Sleep(meanwhile)
+				c.sent.before(nil)
+				done, goOn := make(chan error), make(chan bool)
+				for _, id := range []string{"cem", "dan"} {
+					go func() {
+						done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
+							err := c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), id)
+							<-goOn
+							return err
+						})
+					}()
+				}
+				time.Sleep(25*time.Second - meanwhile) // the command arrives
+				stopped()                              // and the process stands still
+				granted := make(chan []string)
+				go func() {
+					held := next.acquire("write")
+					granted <- s.added()
+					ok(s, held.Release(s.Context()))
+				}()
+				time.Sleep(20 * time.Second)
+				close(goOn)
+				_, _ = <-done, <-done
+				before := <-granted
+				if after := s.added(); len(after) != len(before) {
+					s.Errorf("granted beside %q, and later there was %q", before, after)
+				}
+			})
+		})
+	}
+}
