@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -67,4 +68,34 @@ func TestLateMarkMeetsNoTransaction(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two calls with two leases of one document, in two orders, don't wait for each other.
+func TestTransactionsOfOneDocumentDontCross(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Semaphore(2))
+		one, two := c.acquire("slot"), c.acquire("slot")
+		done := make(chan error, 2)
+		call := func(leases ...doclock.Lease) {
+			for range 20 {
+				if err := multilock.Leases(leases).WithTransaction(s.Context(), func(context.Context) error { return nil }); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}
+		go call(one, two)
+		go call(two, one)
+		for range 2 {
+			select {
+			case err := <-done:
+				ok(s, err)
+			case <-time.After(time.Second):
+				s.Fatal("the calls wait for each other")
+			}
+		}
+		ok(s, multilock.Leases{one, two}.Release(s.Context()))
+	})
 }

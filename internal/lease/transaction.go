@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -100,7 +101,8 @@ func withTransaction(ctx context.Context, leases []*Lease, fn func(context.Conte
 		}
 	}
 	leases = slices.SortedFunc(slices.Values(leases), func(a, b *Lease) int { // so that no two calls wait for each other
-		return cmp.Or(cmp.Compare(a.engine.Namespace(), b.engine.Namespace()), cmp.Compare(a.engine.Field, b.engine.Field), a.grant.Pin.Compare(b.grant.Pin))
+		return cmp.Or(cmp.Compare(a.engine.Namespace(), b.engine.Namespace()), cmp.Compare(a.engine.Field, b.engine.Field), a.grant.Pin.Compare(b.grant.Pin),
+			bytes.Compare(a.grant.ID[:], b.grant.ID[:]))
 	})
 	if err := leases[0].supports(ctx); err != nil {
 		return err
