@@ -2,7 +2,9 @@ package multilock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -98,4 +100,40 @@ func TestTransactionsOfOneDocumentDontCross(t *testing.T) {
 		}
 		ok(s, multilock.Leases{one, two}.Release(s.Context()))
 	})
+}
+
+// Once ctx has ended, a call whose commit was sent takes two attempts' time at most.
+func TestCommitIsAwaitedForTwoAttempts(t *testing.T) {
+	t.Parallel()
+	faults := map[string]func(*client){
+		"nobody is reached":  func(c *client) { c.mem.Cut(c.Client) },
+		"no command arrives": func(c *client) { c.mem.Delay(100, time.Hour) },
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c := s.client(relations.Exclusive(), doclock.AttemptTimeout(2*time.Second))
+				held := c.acquire("write")
+				ctx, cancel := context.WithCancel(s.Context())
+				var sent time.Time
+				c.sent.before(func(name string) {
+					if name == "commitTransaction" && sent.IsZero() {
+						sent = time.Now()
+						fault(c)
+						cancel()
+					}
+				})
+				err := held.WithTransaction(ctx, func(ctx context.Context) error { return c.insert(ctx, "ann") })
+				if took := time.Since(sent); !errors.Is(err, doclock.ErrOutcomeUnknown) || took > 4*time.Second {
+					s.Errorf("after %v: %v", took, err)
+				}
+				c.sent.before(nil)
+				s.mem.Delay(0, 0)
+				s.mem.Reconnect(c.Client)
+				_ = held.Release(s.Context())
+				synctest.Wait()
+			})
+		})
+	}
 }

@@ -197,13 +197,13 @@ func (t *transaction) attempt(ctx context.Context, fn func(context.Context) erro
 	ended := false
 	defer func() {
 		if !ended { // or fn has panicked
-			t.abort()
+			t.abort(attempt.Detached(ctx))
 		}
 	}()
 	inside := mongo.NewSessionContext(ctx, t.session)
 	if err := t.guard(inside); err != nil {
 		ended = true
-		t.abort()
+		t.abort(attempt.Detached(ctx))
 		return t.judge(ctx, err)
 	}
 	work, stop := t.follow(inside)
@@ -341,9 +341,11 @@ func (t *transaction) commit(ctx context.Context) error {
 	if refused == nil {
 		return nil
 	}
-	t.abort()
-	t.supersede()
-	applied, err := p.decide(ctx)
+	rest, cancel := lingering(ctx, p.bounds().Timeout)
+	defer cancel()
+	t.abort(rest)
+	t.supersede(rest)
+	applied, err := p.decide(rest)
 	switch {
 	case applied:
 		return nil
@@ -361,14 +363,15 @@ func (t *transaction) commit(ctx context.Context) error {
 	}
 }
 
-// decide settles the fence, and reports whether the transaction was committed. Once ctx has ended
-// it takes an attempt's time.
+// decide settles the fence, and reports whether the transaction was committed. The end of ctx
+// ends an attempt too.
 func (p *part) decide(ctx context.Context) (applied bool, err error) {
-	ctx, cancel := lingering(ctx, p.bounds().Timeout)
-	defer cancel()
 	var number int64
-	_, err = attempt.Settle(engine.WithSending(ctx, p.sending(nil)), p.bounds(), func(ctx context.Context) (err error) {
-		number, err = p.engine.SettleOwn(ctx, p.fence())
+	_, err = attempt.Settle(engine.WithSending(ctx, p.sending(nil)), p.bounds(), func(sending context.Context) (err error) {
+		sending, cancel := context.WithCancel(sending)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		number, err = p.engine.SettleOwn(sending, p.fence())
 		return err
 	})
 	return err == nil && number >= p.number, err
@@ -390,32 +393,33 @@ func (l *Lease) isUndecided() error {
 }
 
 // abort ends the transaction.
-func (t *transaction) abort() {
-	ctx, cancel := context.WithTimeout(attempt.Detached(t.caller), t.leases[0].bounds().Timeout)
+func (t *transaction) abort(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, t.leases[0].bounds().Timeout)
 	defer cancel()
 	engine.Abort(ctx, t.session)
 }
 
 // supersede makes sure that no message of an earlier transaction opens one, or commits one, that
-// comes yet: it opens one more of the session, and waits for the answer.
-func (t *transaction) supersede() {
+// comes yet: it opens one more of the session, and waits for the answer. That one only reads: nobody
+// waits for it, if it is opened late itself.
+func (t *transaction) supersede(ctx context.Context) {
 	l := t.leases[0]
 	if err := t.session.StartTransaction(); err != nil {
 		return // it is known to be the newest
 	}
-	ctx, cancel := context.WithTimeout(attempt.Detached(t.caller), l.bounds().Timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.bounds().Timeout/2)
 	defer cancel()
-	_, err := l.engine.FindMarked(mongo.NewSessionContext(ctx, t.session), l.grant, engine.Mark{})
-	t.late = err != nil && !engine.AsFailure(err).Nothing
-	t.abort()
+	_, _ = l.engine.FindMarked(mongo.NewSessionContext(ctx, t.session), l.grant, engine.Mark{})
+	t.abort(ctx)
 }
 
 // close ends the session, and leaves no transaction open.
 func (t *transaction) close() {
+	ctx := attempt.Detached(t.caller)
 	if t.late {
-		t.supersede()
+		t.supersede(ctx)
 	}
-	t.session.EndSession(context.WithoutCancel(t.caller))
+	t.session.EndSession(ctx)
 }
 
 // lingering is ctx, which ends some time later.
