@@ -125,8 +125,9 @@ type Lease interface {
 	// It returns nil if the transaction was committed, whatever becomes of the lease, and
 	// ErrOutcomeUnknown if it may be. In both cases fn must not be run again; after the second
 	// the lease is left to expire, and a release sends nothing. Any other error, fn's own too,
-	// says that nothing was applied. If ctx ends before the commit, the transaction is aborted; after
-	// it, the call waits for an answer, for two [AttemptTimeout] at most.
+	// says that nothing was applied. Of a verdict that fn returns the error has the text alone.
+	// If ctx ends before the commit, the transaction is aborted; after it, the call waits for an
+	// answer, for two [AttemptTimeout] at most.
 	//
 	// A process that dies in fn keeps those out whom the lease excludes until the server ends
 	// its transaction: after a minute, or what transactionLifetimeLimitSeconds says.

@@ -137,3 +137,19 @@ func TestCommitIsAwaitedForTwoAttempts(t *testing.T) {
 		})
 	}
 }
+
+// What the function returns is no verdict on its transaction.
+func TestFunctionsErrorIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		for _, other := range []error{doclock.ErrOutcomeUnknown, doclock.ErrLost, doclock.ErrNotAcquired} {
+			err := held.WithTransaction(s.Context(), func(context.Context) error { return other })
+			if err == nil || errors.Is(err, other) {
+				s.Errorf("%v became %v", other, err)
+			}
+		}
+		ok(s, held.Release(s.Context()))
+	})
+}

@@ -207,7 +207,7 @@ func (t *transaction) attempt(ctx context.Context, fn func(context.Context) erro
 		return t.judge(ctx, err)
 	}
 	work, stop := t.follow(inside)
-	err := fn(work)
+	err := Only(nil, fn(work))
 	stop()
 	switch {
 	case err != nil && engine.IsTransient(err) && ctx.Err() == nil:
