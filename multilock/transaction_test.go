@@ -241,6 +241,48 @@ func TestStoppedHolderCommitsNothing(t *testing.T) {
 	}
 }
 
+// A holder whose mark is settled, and who is still there, begins under a new one: the old one is
+// named already.
+func TestSettledHolderBeginsUnderANewMark(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, other := s.client(relations.WritePreferring()), s.client(relations.WritePreferring())
+		held := c.acquire("read")
+		must(s, c.add(held, "ann"))
+		time.Sleep(11 * time.Second)
+		other.sent.before(func(name string) { // it has settled the mark, and is slow to name it
+			if name == "confirm" {
+				other.sent.before(nil)
+				time.Sleep(3 * time.Second)
+			}
+		})
+		next := make(chan []string)
+		go func() {
+			held := other.acquire("write")
+			next <- s.added()
+			ok(s, held.Release(s.Context()))
+		}()
+		time.Sleep(time.Second)
+		c.sent.before(func(name string) {
+			if name == "commitTransaction" {
+				c.sent.before(nil)
+				time.Sleep(3 * time.Second) // less than an attempt may take, and until the other one is there
+			}
+		})
+		err := held.WithTransaction(s.Context(), func(ctx context.Context) error { // which ignores the end of its context
+			return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), "bob")
+		})
+		at := <-next
+		if slices.Contains(at, "bob") != (err == nil) {
+			s.Errorf("%v, and the next holder finds %q", err, at)
+		}
+		time.Sleep(time.Minute)
+		if later := s.added(); !slices.Equal(at, later) {
+			s.Errorf("the next holder finds %q, and then there are %q", at, later)
+		}
+	})
+}
+
 // Whatever one command of a transaction meets, what its caller is told is true, and nothing of it
 // comes later. Nobody waits for more than the server's limit.
 func TestTransactionInTrouble(t *testing.T) {
