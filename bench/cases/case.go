@@ -44,6 +44,8 @@ var cases = []Case{
 	{"handoff", "from a release in one process to the grant in another", runHandoff, waiters, 10 * time.Second},
 	{"claim", "32 workers in 4 processes claim the documents of a queue by priority", runClaim,
 		[]string{"plain-claim", "doclock-claim", "plain-claim-10", "doclock-claim-10", "plain-claim-50", "doclock-claim-50"}, 10 * time.Second},
+	{"contacts", "adders of one category insert contacts, and nobody may delete it meanwhile", runContacts,
+		[]string{"plain-transaction", "doclock-undo", "doclock-undo-shared", "doclock-transaction", "doclock-transaction-shared"}, 10 * time.Second},
 	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle, slices.Repeat(waiters, len(idleWaiters)), 2 * time.Minute},
 	{"takeover", "from the holder's death to the next grant", runTakeover, waiters, 2 * time.Second},
 }

@@ -4,10 +4,12 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,11 +22,16 @@ import (
 type Servers struct {
 	MongoURI string
 	Database string
-	Address  map[string]string // of redis and etcd
+	Delay    time.Duration         // of each message to MongoDB, as by a longer network
+	Dialer   options.ContextDialer `json:"-"` // to a server in memory, if it isn't nil
+	Address  map[string]string     // of redis and etcd
 
 	About  map[string]string // server: its kind, and its guarantees here
 	Absent map[string]string // server: the reason why it is missing
 }
+
+// Transactions are among what is absent where the server has none.
+const Transactions = "transactions"
 
 // Start starts the available servers. Only the MongoDB server is required. The
 // returned function stops everything, and is never nil.
@@ -48,6 +55,12 @@ func (s *Servers) Start(ctx context.Context, say func(string, ...any)) (stop fun
 	stops = append(stops, s.drop)
 	s.Address, s.Absent, s.About = map[string]string{}, map[string]string{}, map[string]string{"mongodb": shared.Description()}
 	say("MongoDB: %s", shared.Description())
+	if s.Delay > 0 {
+		s.About["network"] = fmt.Sprintf("%v more to MongoDB for each command", s.Delay)
+	}
+	if strings.Contains(shared.Description(), ", standalone") {
+		s.Absent[Transactions] = "a standalone server has none"
+	}
 	for name := range daemons {
 		address, about, end, err := start(ctx, name)
 		if err != nil {
@@ -78,5 +91,13 @@ func (s *Servers) drop() error {
 // driver and the same write concern.
 func (s *Servers) Connect(c *Counter) (*mongo.Client, error) {
 	o := options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority())
+	if s.Delay > 0 || s.Dialer != nil {
+		net := faultnet.New()
+		if s.Dialer != nil {
+			net.Over(s.Dialer)
+		}
+		net.Delay(s.Delay)
+		o.SetDialer(net)
+	}
 	return mongo.Connect(o)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/bench/servers"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -37,6 +38,8 @@ type Subject struct {
 	// the free ones, one or a batch, or ErrNoneFree.
 	Claim func(context.Context) ([]Claimed, error)
 	Batch int // how many it claims at a time, or 0
+	// Add adds a contact to a category, which nobody deletes meanwhile.
+	Add func(ctx context.Context, category string) error
 	// Warm prepares n goroutines outside of the measurement.
 	Warm func(n int) error
 }
@@ -66,9 +69,15 @@ var subjects = map[string]struct {
 	"plain-claim":              {open: openFindAndModify},
 	"plain-claim-10":           {open: openUpdateMany(10)},
 	"plain-claim-50":           {open: openUpdateMany(50)},
+
+	"doclock-undo":               {open: openAdd(false)},
+	"doclock-undo-shared":        {open: openAdd(false, doclock.ShareInProcess("read"))},
+	"doclock-transaction":        {open: openAdd(true), needs: servers.Transactions},
+	"doclock-transaction-shared": {open: openAdd(true, doclock.ShareInProcess("read")), needs: servers.Transactions},
+	"plain-transaction":          {open: openTouch, needs: servers.Transactions},
 }
 
-// ErrAbsent is the error of a rival whose server is missing.
+// ErrAbsent is the error of a subject whose server is missing, or has no transactions.
 var ErrAbsent = errors.New("absent")
 
 // Open connects a subject.
