@@ -197,8 +197,8 @@ func (a *application) run(operations int) {
 // every step, for less and for more than a TTL. At the end no contact has a category
 // that is deleted, and AddContact has told the truth.
 func TestApplication(t *testing.T) {
-	t.Run("standalone", func(t *testing.T) { testApplication(t, false) })
-	t.Run("members", func(t *testing.T) { testApplication(t, true, locktest.ReplicaSet()) })
+	t.Run("standalone", func(t *testing.T) { t.Parallel(); testApplication(t, false) })
+	t.Run("members", func(t *testing.T) { t.Parallel(); testApplication(t, true, locktest.ReplicaSet()) })
 }
 
 func testApplication(t *testing.T, transactions bool, opts ...locktest.Option) {
