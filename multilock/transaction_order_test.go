@@ -153,3 +153,21 @@ func TestFunctionsErrorIsNoVerdict(t *testing.T) {
 		ok(s, held.Release(s.Context()))
 	})
 }
+
+// The first transaction of a process goes beside an open one of another, also the fence's index.
+func TestFirstTransactionGoesBesideOthers(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		one, two := s.client(relations.ReadPreferring()), s.client(relations.ReadPreferring())
+		first, second := one.acquire("read"), two.acquire("read")
+		must(s, first.WithTransaction(s.Context(), func(context.Context) error {
+			begun := time.Now()
+			must(s, two.add(second, "ann"))
+			if took := time.Since(begun); took > 100*time.Millisecond {
+				s.Errorf("it took %v", took)
+			}
+			return nil
+		}))
+		ok(s, errors.Join(first.Release(s.Context()), second.Release(s.Context())))
+	})
+}

@@ -15,37 +15,44 @@ type index struct {
 	keys bson.RawValue
 }
 
-// createIndexes keeps the unique ones. The others only make finds faster, and
-// nothing is slow here.
-func (c *command) createIndexes() (value.Document, error) {
+// checkIndexes refuses what no index can be. The server does so before it waits for anything.
+func (c *command) checkIndexes() error {
 	if len(value.Elements(c.Get("indexes"))) == 0 {
-		return nil, value.Refuse(value.BadValue, "Must specify at least one index to create")
+		return value.Refuse(value.BadValue, "Must specify at least one index to create")
 	}
 	for _, spec := range value.Elements(c.Get("indexes")) {
 		if value.IsMissing(value.Get(spec, "name")) {
-			return nil, value.Refuse(value.FailedToParse, "The 'name' field is a required property of an index specification")
+			return value.Refuse(value.FailedToParse, "The 'name' field is a required property of an index specification")
 		}
 		for _, effect := range []string{"expireAfterSeconds", "partialFilterExpression", "collation"} {
 			if v := value.Get(spec, effect); !value.IsMissing(v) && (value.IsNumber(v) || value.Truth(v)) {
-				return nil, value.Unsupported("an index with %s", effect)
+				return value.Unsupported("an index with %s", effect)
 			}
 		}
-		unique, keys := value.Truth(value.Get(spec, "unique")), value.Get(spec, "key")
-		if err := checkKeys(keys, unique); err != nil {
-			return nil, err
+		unique := value.Truth(value.Get(spec, "unique"))
+		if err := checkKeys(value.Get(spec, "key"), unique); err != nil {
+			return err
 		}
+		if unique && value.Truth(value.Get(spec, "sparse")) {
+			return value.Unsupported("an index that is sparse and unique")
+		}
+	}
+	return nil
+}
+
+// createIndexes keeps the unique ones. The others only make finds faster, and
+// nothing is slow here.
+func (c *command) createIndexes() (value.Document, error) {
+	for _, spec := range value.Elements(c.Get("indexes")) {
 		if err := c.ensure(); err != nil {
 			return nil, err
 		}
-		if !unique {
+		if !value.Truth(value.Get(spec, "unique")) {
 			continue
-		}
-		if value.Truth(value.Get(spec, "sparse")) {
-			return nil, value.Unsupported("an index that is sparse and unique")
 		}
 		coll := c.store.own(c.namespace())
 		c.Changed = true
-		coll.unique = append(coll.unique, index{value.Text(value.Get(spec, "name")), keys})
+		coll.unique = append(coll.unique, index{value.Text(value.Get(spec, "name")), value.Get(spec, "key")})
 		for _, r := range coll.records {
 			if err := coll.checkUnique(r.document); err != nil {
 				coll.unique = coll.unique[:len(coll.unique)-1]

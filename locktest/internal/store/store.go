@@ -111,6 +111,11 @@ func (c *command) run() (value.Document, error) {
 			return nil, err
 		}
 	}
+	if c.name == "createIndexes" {
+		if err := c.checkIndexes(); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.enter(); err != nil {
 		return nil, err
 	}
