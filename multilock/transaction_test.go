@@ -663,18 +663,15 @@ func TestEndOfALeaseByOthersSettles(t *testing.T) {
 				held, err := c.locks.Resume(s.Context(), doclock.ID(1), token)
 				must(s, err)
 				must(s, c.add(held, "ann"))
-				stopped := make(chan bool)
-				c.sent.before(func(name string) {
-					if name == "insert" {
-						c.sent.before(nil)
+				stopped, done := make(chan bool), make(chan error)
+				go func() {
+					done <- held.WithTransaction(s.Context(), func(ctx context.Context) error { // which ignores the end of its context
 						close(stopped)
-						time.Sleep(time.Minute)
-					}
-				})
-				done := make(chan error)
-				go func() { done <- c.add(held, "late") }()
+						time.Sleep(50 * time.Second)
+						return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), "late")
+					})
+				}()
 				<-stopped
-				s.mem.LimitTransactions(time.Hour)
 				_ = held.KeepAlive(s.Context())
 				begun := time.Now()
 				err = end(s, theirs, held, token)
