@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -169,5 +170,29 @@ func TestFirstTransactionGoesBesideOthers(t *testing.T) {
 			return nil
 		}))
 		ok(s, errors.Join(first.Release(s.Context()), second.Release(s.Context())))
+	})
+}
+
+// A write of the locked document conflicts with a renewal since the function's begin, and one at
+// its begin has the renewal wait.
+func TestGuardedWriteComesFirst(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive(), doclock.TTL(3*time.Second))
+		runs := 0
+		must(s, c.locks.Do(s.Context(), doclock.ID(1), "write", func(ctx context.Context, held doclock.Lease) error {
+			return held.WithTransaction(ctx, func(ctx context.Context) error {
+				if runs++; runs == 1 {
+					time.Sleep(1500 * time.Millisecond) // a renewal comes
+				}
+				err := errOf(c.categories.UpdateOne(ctx, held.Guard(), bson.M{"$inc": bson.M{"n": 1}}))
+				time.Sleep(1500 * time.Millisecond)
+				return errors.Join(err, ctx.Err())
+			})
+		}))
+		written, err := c.categories.CountDocuments(s.Context(), bson.M{"n": 1})
+		if ok(s, err); runs != 2 || written != 1 {
+			s.Errorf("%d runs, and %d documents have it", runs, written)
+		}
 	})
 }
