@@ -196,3 +196,29 @@ func TestGuardedWriteComesFirst(t *testing.T) {
 		}
 	})
 }
+
+// Those who wait for a settle at the same time share the next one: each is told who is in his way.
+func TestManyTriesShareASettle(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, next := s.client(relations.Exclusive()), s.client(relations.Exclusive())
+		held := c.acquire("write")
+		done, goOn := make(chan error), make(chan bool)
+		go func() {
+			done <- held.WithTransaction(s.Context(), func(context.Context) error { <-goOn; return nil })
+		}()
+		time.Sleep(15 * time.Second)
+		tries := make(chan error)
+		for range 20 {
+			go func() { tries <- errOf(next.locks.TryAcquire(s.Context(), doclock.ID(1), "write")) }()
+		}
+		for range 20 {
+			if err := <-tries; !errors.Is(err, doclock.ErrConflict) {
+				s.Errorf("got %v", err)
+			}
+		}
+		close(goOn)
+		_ = <-done
+		_ = held.Release(s.Context())
+	})
+}

@@ -27,8 +27,10 @@ type settles struct {
 
 // settling is a mark, and when it was settled.
 type settling struct {
-	busy gate
-	sent engine.Reading // of the settle; zero before it was answered
+	busy   gate
+	sent   engine.Reading // of the settle; zero before it was answered
+	begun  int            // how many were
+	failed error          // the last one
 }
 
 // Settle settles marks, with one attempt for each, up to the first that fails. It returns those
@@ -45,6 +47,7 @@ func (ls *Leases) Settle(ctx context.Context, marks []engine.Mark) (settled []uu
 
 func (s *settles) settle(ctx context.Context, m engine.Mark) error {
 	one := s.of(m.ID)
+	begun, _ := s.last(one)
 	if err := one.busy.lock(ctx); err != nil {
 		return err
 	}
@@ -52,14 +55,27 @@ func (s *settles) settle(ctx context.Context, m engine.Mark) error {
 	if s.isFresh(one) {
 		return nil
 	}
+	if now, failed := s.last(one); now > begun && failed != nil { // begun after this call: it counts for all who have waited
+		return failed
+	}
+	s.mu.Lock()
+	one.begun++
+	s.mu.Unlock()
 	sent := s.engine.Clocks()
 	_, err := attempt.Once(ctx, s.engine.Attempt(s.engine.TTL).Timeout, func(ctx context.Context) error { return s.engine.Settle(ctx, m) })
-	if err == nil {
-		s.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.failed = err; err == nil {
 		one.sent = sent
-		s.mu.Unlock()
 	}
 	return err
+}
+
+// last is how many settles have begun, and the error of the last one.
+func (s *settles) last(one *settling) (begun int, failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return one.begun, one.failed
 }
 
 // of is the mark's entry. Old ones are forgotten.
