@@ -218,7 +218,7 @@ func TestManyTriesShareASettle(t *testing.T) {
 			}
 		}
 		close(goOn)
-		_ = <-done
+		ok(s, <-done)
 		_ = held.Release(s.Context())
 	})
 }
