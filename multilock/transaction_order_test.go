@@ -58,8 +58,9 @@ func TestLateMarkMeetsNoTransaction(t *testing.T) {
 				granted := make(chan []string)
 				go func() {
 					held := next.acquire("write")
-					granted <- s.added()
+					there := s.added()
 					ok(s, held.Release(s.Context()))
+					granted <- there
 				}()
 				time.Sleep(20 * time.Second)
 				close(goOn)
