@@ -29,7 +29,9 @@ func TestLeasesTogether(t *testing.T) {
 		"release, and one has a command out": {ReleaseAll, busy, []string{"release", "release all"}, 0},
 		"release, and one is gone":           {ReleaseAll, func(r *rig, all []*Lease) { r.server.remove(all[1]) }, []string{"read", "release all"}, 3},
 		"release, and one's time is up": {ReleaseAll, func(_ *rig, all []*Lease) {
+			all[1].mu.Lock()
 			all[1].validity.ttl = aLittle
+			all[1].mu.Unlock()
 		}, []string{"release", "release all"}, 0},
 		"renew":                           {renewals, func(*rig, []*Lease) {}, []string{"renew all"}, 0},
 		"renew, and the reply is lost":    {renewals, loseOnce("renew all", broken), []string{"read", "renew all", "renew all"}, 0},
