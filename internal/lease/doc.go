@@ -46,7 +46,9 @@
 // token.
 //
 // Two gates put the commands in order: the writing gate, of writes and of what ends the
-// lease, is taken before the renewing gate, of renewals and of what ends the lease.
+// lease, is taken before the renewing gate, of renewals and of what ends the lease. A lease
+// that has had transactions has a third one between them, with a place for each transaction
+// at a time: what ends the lease, or changes its mark, takes all places.
 //
 // # Mutexes
 //
