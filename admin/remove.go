@@ -68,6 +68,9 @@ func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image
 		var now *engine.Image
 		err = d.write(ctx, func(ctx context.Context) (err error) { now, err = d.engine.Read(ctx, x.Pin); return err })
 		if now == nil || err != nil {
+			if engine.AsFailure(err).Cause == engine.CauseForeign { // and so it has no entry
+				err = nil
+			}
 			return nil, err
 		}
 		own, there := now.Lock.Find(x.Tag, x.ID)
