@@ -193,6 +193,7 @@ func TestRoutersHaveClocks(t *testing.T) {
 		one, other := mem.Connect(), mem.Connect()
 		mem.Cut(one, "other.locktest:27017")
 		mem.Cut(other, "router.locktest:27017")
+		synctest.Wait() // each driver knows the one that it reaches
 		mem.Advance(time.Minute, "other.locktest:27017")
 		at := func(client *mongo.Client) time.Time {
 			var stored struct{ At time.Time }
