@@ -55,7 +55,7 @@ func (c *claim) wait(ctx context.Context, take func() (bool, error)) error {
 			c.sweep(ctx)
 			return nil
 		}
-		if err == nil && c.locker.sweepIsDue() && c.locker.sweepFor(ctx, c.whole) {
+		if err == nil && c.locker.sweepIsDue(true) && c.locker.sweepFor(ctx, c.whole) {
 			continue
 		}
 		if err == nil && c.passed == 0 && !c.tries() {

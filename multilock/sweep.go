@@ -22,7 +22,9 @@ const mostSwept = 8
 type sweeper struct {
 	mu    sync.Mutex
 	marks map[uuid.UUID]bool // that are swept now
-	next  time.Duration      // when a claim looks for abandoned documents again
+
+	first  time.Duration // when the first claim was granted, or 0
+	looked time.Duration // when a claim has looked for abandoned documents last, or 0
 }
 
 // sweep removes the expired entries of an image whose transactions must be settled, in the
@@ -99,21 +101,25 @@ func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) (freed bool) {
 	return freed
 }
 
-// sweep sweeps in the background, once in a TTL.
+// sweep sweeps in the background, a TTL after the first claim, and once in a TTL.
 func (c *claim) sweep(ctx context.Context) {
-	if whole := c.whole; c.locker.sweepIsDue() {
+	if whole := c.whole; c.locker.sweepIsDue(false) {
 		c.locker.ops.Go(func() { c.locker.sweepFor(attempt.Detached(ctx), whole) })
 	}
 }
 
-// sweepIsDue says so to one caller in a TTL.
-func (l *Locker) sweepIsDue() bool {
-	l.sweeper.mu.Lock()
-	defer l.sweeper.mu.Unlock()
+// sweepIsDue says so to one caller in a TTL. Where none is free, the first one needn't wait.
+func (l *Locker) sweepIsDue(noneIsFree bool) bool {
+	s := &l.sweeper
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := l.queues.Now()
-	if now < l.sweeper.next {
+	if s.first == 0 && !noneIsFree {
+		s.first = now
+	}
+	if s.looked > 0 && now < s.looked+l.engine.TTL || !noneIsFree && now < s.first+l.engine.TTL {
 		return false
 	}
-	l.sweeper.next = now + l.engine.TTL
+	s.looked = now
 	return true
 }
