@@ -51,11 +51,13 @@ func (c *claim) wait(ctx context.Context, take func() (bool, error)) error {
 	for {
 		c.past = c.locker.unfit.recall(c.request.Tag)
 		got, err := take()
-		if got {
+		if got || c.tries() {
 			c.sweep(ctx)
+		}
+		if got {
 			return nil
 		}
-		if err == nil && c.locker.sweepIsDue(true) && c.locker.sweepFor(ctx, c.whole) {
+		if err == nil && !c.tries() && c.locker.sweepIsDue(true) && c.locker.sweepFor(ctx, c.whole) {
 			continue
 		}
 		if err == nil && c.passed == 0 && !c.tries() {

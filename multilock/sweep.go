@@ -108,16 +108,16 @@ func (c *claim) sweep(ctx context.Context) {
 	}
 }
 
-// sweepIsDue says so to one caller in a TTL. Where none is free, the first one needn't wait.
-func (l *Locker) sweepIsDue(noneIsFree bool) bool {
+// sweepIsDue says so to one caller in a TTL. Where a claim waits, the first one needn't.
+func (l *Locker) sweepIsDue(waits bool) bool {
 	s := &l.sweeper
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.queues.Now()
-	if s.first == 0 && !noneIsFree {
+	if s.first == 0 && !waits {
 		s.first = now
 	}
-	if s.looked > 0 && now < s.looked+l.engine.TTL || !noneIsFree && now < s.first+l.engine.TTL {
+	if s.looked > 0 && now < s.looked+l.engine.TTL || !waits && now < s.first+l.engine.TTL {
 		return false
 	}
 	s.looked = now
