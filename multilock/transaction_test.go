@@ -125,6 +125,23 @@ func (c *client) insert(ctx context.Context, id string) error {
 	return errOf(c.contacts.InsertOne(ctx, bson.M{"_id": id, "category": 1}))
 }
 
+// insertAnyway ignores the end of a transaction's context.
+func (c *client) insertAnyway(ctx context.Context, id string) error {
+	return c.insert(mongo.NewSessionContext(c.Context(), mongo.SessionFromContext(ctx)), id)
+}
+
+// follow acquires "write", and brings the contacts that it has found then.
+func (c *client) follow() <-chan []string {
+	found := make(chan []string)
+	go func() {
+		held := c.acquire("write")
+		there := c.added()
+		ok(c, held.Release(c.Context()))
+		found <- there
+	}()
+	return found
+}
+
 // added are the contacts.
 func (s *shop) added() (ids []string) {
 	s.Helper()
@@ -187,7 +204,7 @@ func TestNextHolderWaitsForTheTransaction(t *testing.T) {
 			done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
 				close(inside)
 				<-goOn
-				return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), "ann")
+				return c.insertAnyway(ctx, "ann")
 			})
 		}()
 		<-inside
@@ -256,12 +273,7 @@ func TestSettledHolderBeginsUnderANewMark(t *testing.T) {
 				time.Sleep(3 * time.Second)
 			}
 		})
-		next := make(chan []string)
-		go func() {
-			held := other.acquire("write")
-			next <- s.added()
-			ok(s, held.Release(s.Context()))
-		}()
+		next := other.follow()
 		time.Sleep(time.Second)
 		c.sent.before(func(name string) {
 			if name == "commitTransaction" {
@@ -270,7 +282,7 @@ func TestSettledHolderBeginsUnderANewMark(t *testing.T) {
 			}
 		})
 		err := held.WithTransaction(s.Context(), func(ctx context.Context) error { // which ignores the end of its context
-			return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), "bob")
+			return c.insertAnyway(ctx, "bob")
 		})
 		at := <-next
 		if slices.Contains(at, "bob") != (err == nil) {
@@ -409,7 +421,7 @@ func TestUndecidedLeaseIsLeftToExpire(t *testing.T) {
 	}
 }
 
-// What is refused is refused before anything is sent.
+// Nothing is sent of what is refused.
 func TestTransactionRefused(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
@@ -544,6 +556,63 @@ func TestFunctionOfATransaction(t *testing.T) {
 	})
 }
 
+// The function's context ends when the lease's time is up, and its transaction is rolled back.
+func TestContextOfATransactionEndsWithTheLease(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write") // which nothing renews
+		begun := time.Now()
+		err := held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			must(s, c.insert(ctx, "ann"))
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Minute):
+				return errors.New("it goes on")
+			}
+		})
+		if lasted := time.Since(begun); !errors.Is(err, doclock.ErrLost) || lasted < 9*time.Second || lasted > 11*time.Second {
+			s.Errorf("%v after %v", err, lasted)
+		}
+		s.has()
+	})
+}
+
+// A panic in the client's monitor comes out of the call, at whatever command, and the lease goes on.
+func TestMonitorPanicsInATransaction(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"mark", "fence", "transaction", "insert", "commitTransaction"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c := s.client(relations.Exclusive())
+				held := c.acquire("write")
+				own := errors.New("the monitor's own")
+				c.sent.before(func(name string) {
+					if name == command {
+						c.sent.before(nil)
+						panic(own)
+					}
+				})
+				func() {
+					defer func() {
+						if got := recover(); got != own {
+							s.Errorf("panic %v", got)
+						}
+					}()
+					s.Errorf("it returned %v", c.add(held, "ann"))
+				}()
+				must(s, c.add(held, "bob"))
+				ok(s, held.Release(s.Context()))
+				if there := s.added(); !slices.Contains(there, "bob") {
+					s.Errorf("the contacts are %q", there)
+				}
+			})
+		})
+	}
+}
+
 // What ends a lease waits for its transactions.
 func TestReleaseWaitsForTransactions(t *testing.T) {
 	t.Parallel()
@@ -586,20 +655,14 @@ func TestSharedLeaseIsSettledWhole(t *testing.T) {
 				done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
 					inside <- true
 					<-goOn
-					return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), string(rune('a'+i)))
+					return c.insertAnyway(ctx, string(rune('a'+i)))
 				})
 			}()
 		}
 		for range 4 {
 			<-inside
 		}
-		granted := make(chan []string)
-		go func() {
-			held := next.acquire("write")
-			there := s.added()
-			ok(s, held.Release(s.Context()))
-			granted <- there
-		}()
+		granted := next.follow()
 		time.Sleep(15 * time.Second)
 		for range 4 {
 			goOn <- true // one after the other
@@ -669,7 +732,7 @@ func TestEndOfALeaseByOthersSettles(t *testing.T) {
 					done <- held.WithTransaction(s.Context(), func(ctx context.Context) error { // which ignores the end of its context
 						close(stopped)
 						time.Sleep(50 * time.Second)
-						return c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), "late")
+						return c.insertAnyway(ctx, "late")
 					})
 				}()
 				<-stopped
@@ -715,7 +778,7 @@ func TestClaimFreesADeadHoldersDocument(t *testing.T) {
 	})
 }
 
-// Those who hold the lock beside a dead holder remove its entry, so that the document doesn't grow.
+// An acquire that is granted beside a dead holder removes its entry, so that the document doesn't grow.
 func TestDeadHoldersEntryIsSwept(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {

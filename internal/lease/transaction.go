@@ -23,8 +23,8 @@ import (
 )
 
 // This file has transactions under leases (rule 28). A transaction finds the entry with its
-// mark, and writes its fence, before the caller's function runs. Whoever lets others in has
-// settled the mark before. So the transaction is committed before that, or never.
+// mark, and writes its fence, before the caller's function runs. Before another holder is granted,
+// the mark is settled. So the transaction is committed before that grant, or never.
 
 // fences are those of a lease: its mark, and a slot for each transaction at a time.
 type fences struct {
@@ -303,7 +303,7 @@ func (t *transaction) judge(ctx context.Context, err error) error {
 		return u.part.renewMark(ctx, t, u.revoked, err)
 	case ctx.Err() != nil:
 		return t.parts[0].failed("transaction", oneline.Join(attempt.Ended(ctx), err))
-	case engine.AsFailure(err).Refused() && !engine.IsTransient(err):
+	case engine.AsFailure(err).Refused() && !engine.IsTransient(err), engine.PanicIn(err) != nil:
 		return t.parts[0].failed("transaction", err)
 	default:
 		return again{err}
@@ -346,8 +346,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	t.abort(rest)
 	t.supersede(rest)
 	applied, err := p.decide(rest)
-	switch {
-	case applied:
+	switch panicked := engine.PanicIn(refused) != nil; { // of the caller's monitor, which is raised
+	case applied && !panicked:
 		return nil
 	case err != nil, fresh.left(p.engine.Clocks()) <= 0: // its fence may have been removed since
 		err := p.unknown("transaction", oneline.Join(refused, err))
@@ -355,6 +355,8 @@ func (t *transaction) commit(ctx context.Context) error {
 			l.leaveUndecided(err)
 		}
 		return err
+	case panicked:
+		return p.unknown("transaction", refused)
 	case ctx.Err() != nil:
 		return p.failed("transaction", oneline.Join(attempt.Ended(ctx), refused))
 	default:
@@ -563,7 +565,7 @@ func (l *Lease) setMark(ctx context.Context, but uuid.UUID) error {
 	for i := range f.slots {
 		f.slots[i].made = i == first && noFence == nil
 	}
-	return nil
+	return noFence
 }
 
 // makeFence makes a fence, before the first transaction that writes it.

@@ -173,8 +173,8 @@ var underLeases = []call{
 		_ = w.lease.UpdateAndRelease(w.ctx, increment)
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
-	{name: "WithTransaction", opts: members, begin: (*world).acquire, send: func(w *world) error { return w.transact(w.lease.WithTransaction) }},
-	{name: "Leases.WithTransaction", opts: members, begin: (*world).acquireAll, send: func(w *world) error { return w.transact(w.leases.WithTransaction) }},
+	{name: "WithTransaction", opts: members, begin: (*world).begin, send: func(w *world) error { return w.transact(w.lease.WithTransaction) }},
+	{name: "Leases.WithTransaction", opts: members, begin: (*world).beginAll, send: func(w *world) error { return w.transact(w.leases.WithTransaction) }},
 	{name: "Delete", begin: (*world).acquire, send: func(w *world) error { return w.lease.Delete(w.ctx) }},
 	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
 	{name: "Convert", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Convert(w.ctx, "read"); return err }},

@@ -217,6 +217,18 @@ func (w *world) both() []multilock.Want {
 	return []multilock.Want{w.locks.Want(one, "write"), w.locks.Want(doclock.ID(2), "write")}
 }
 
+// begin is acquire, and a transaction: the next one sends its commands one after the other.
+func (w *world) begin() {
+	w.acquire()
+	w.must(w.lease.WithTransaction(w.ctx, func(context.Context) error { return nil }))
+}
+
+// beginAll is acquireAll, and a transaction.
+func (w *world) beginAll() {
+	w.acquireAll()
+	w.must(w.leases.WithTransaction(w.ctx, func(context.Context) error { return nil }))
+}
+
 // transact writes another document in a transaction of leases, and checks the verdict.
 func (w *world) transact(begin func(context.Context, func(context.Context) error) error) error {
 	written := w.client.Database("test").Collection("written")
