@@ -113,7 +113,7 @@ func (d *desk) entryOf(img *engine.Image, e engine.Entry) Entry {
 		Age:        img.Now.Sub(e.Since),
 		Remaining:  e.Expires.Sub(img.Now),
 
-		HasTransactions: e.Mark.ID != uuid.Nil,
+		HasTransactions: e.HasMark(),
 	}
 	if _, known := d.rules[e.Tag]; known && !e.Held() {
 		blocking, _ := engine.InTheWay(d.rules, img, e.Tag, &e)

@@ -74,7 +74,7 @@ func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image
 			return nil, err
 		}
 		own, there := now.Lock.Find(x.Tag, x.ID)
-		if !there || own.Fence != x.Fence || own.Mark.ID == uuid.Nil {
+		if !there || own.Fence != x.Fence || !own.HasMark() {
 			return nil, nil
 		}
 		_, err = attempt.Settle(ctx, d.bounds(), func(ctx context.Context) error { return d.engine.Settle(ctx, own.Mark) })

@@ -137,7 +137,7 @@ func (e *Engine) ClaimedOf(ctx context.Context, r Request, pins []Pin, proof boo
 		a, ttl := Answer{Outcome: NotFound}, e.LeaseBy(r.Tag, r.Terms)
 		if img != nil && img.arrived(r.Tag, r.ID, NotFound) == Granted {
 			own, _ := img.Lock.Find(r.Tag, r.ID)
-			if left := e.left(own, img.Now, ttl); left > 0 {
+			if left := e.remaining(own, img.Now, ttl); left > 0 {
 				a = Answer{Outcome: Granted, Image: img, Sent: sent.Less(ttl - left)}
 			}
 		}
@@ -148,11 +148,11 @@ func (e *Engine) ClaimedOf(ctx context.Context, r Request, pins []Pin, proof boo
 
 // arriving is the update of an acquire.
 func (e *Engine) arriving(r Request) bson.RawValue {
-	switch d := e.decisionOf(r); {
+	switch {
 	case r.TakeOver != nil:
-		return value(d.takeOver(r.TakeOver, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
+		return value(e.decisionOf(r).takeOver(r.TakeOver, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
 	case len(r.Settled) > 0:
-		return value(d.arrival(!r.Try, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
+		return value(e.decisionOf(r).arrival(!r.Try, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
 	case r.Try:
 		return e.fill(trying, r.Tag, r.Terms, r.ID)
 	default:
@@ -269,9 +269,5 @@ func (e *Engine) withOneOf(f Filter, tag string, ids []uuid.UUID) any {
 }
 
 func oneOf(ids []uuid.UUID) bson.D {
-	among := make(bson.A, len(ids))
-	for i, id := range ids {
-		among[i] = idValue(id)
-	}
-	return bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
+	return bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: idValues(ids)}}}, {Key: tokenKey, Value: nil}}
 }

@@ -79,7 +79,7 @@ func (e *Engine) exactly(x Exact) (filter, update bson.D) {
 	if x.Fence == 0 {
 		fence = bson.D{{Key: "$in", Value: bson.A{nil, 0}}}
 	}
-	entry := bson.D{{Key: idKey, Value: idValue(x.ID)}, {Key: fenceKey, Value: fence}, settled(x.Settled)}
+	entry := bson.D{{Key: idKey, Value: idValue(x.ID)}, {Key: fenceKey, Value: fence}, markAmong(x.Settled)}
 	d, path := e.decision("", 0), e.path(x.Tag)
 	var test expr = true
 	if !x.Expired.IsZero() {

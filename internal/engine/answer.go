@@ -297,7 +297,7 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 	byTag := map[string][]Entry{}
 	for _, other := range img.Lock.Entries {
 		dead := !other.Expires.After(img.Now)
-		if dead && other.Mark.ID != uuid.Nil {
+		if dead && other.HasMark() {
 			dead, other.Expires = false, img.Now.Add(time.Second)
 		}
 		self := own != nil && other.ID == own.ID
@@ -346,7 +346,7 @@ func (e *Engine) Stuck(img *Image, held []uuid.UUID) *Image {
 	for _, other := range img.Lock.Entries {
 		_, known := e.rules[other.Tag]
 		switch {
-		case !other.Expires.After(img.Now) && other.Mark.ID == uuid.Nil:
+		case !other.Expires.After(img.Now) && !other.HasMark():
 		case slices.Contains(held, other.ID):
 			stuck.Lock.Entries = append(stuck.Lock.Entries, other)
 		case known && !other.Held():

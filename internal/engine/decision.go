@@ -320,16 +320,12 @@ func (d decision) live(more ...expr) expr {
 // marked tests that transactions under $$e may still be committed: it has a mark that the
 // command doesn't name as settled.
 func (d decision) marked() expr {
-	mark := "$$e." + markKey + "." + idKey
+	mark := "$$e." + markIDKey
 	marked := call("$eq", call("$type", mark), "binData")
 	if len(d.settled) == 0 {
 		return marked
 	}
-	settled := make(args, len(d.settled))
-	for i, id := range d.settled {
-		settled[i] = idValue(id)
-	}
-	return all(marked, not(call("$in", mark, settled)))
+	return all(marked, not(call("$in", mark, idValues(d.settled))))
 }
 
 // survivors are the variables of the live entries of the known tags, without the

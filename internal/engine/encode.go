@@ -46,6 +46,15 @@ func idValue(id uuid.UUID) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeBinary, Value: append(data, id[:]...)}
 }
 
+// idValues are ids in the document's form.
+func idValues(ids []uuid.UUID) bson.A {
+	all := make(bson.A, len(ids))
+	for i, id := range ids {
+		all[i] = idValue(id)
+	}
+	return all
+}
+
 // long is a number in the document's form. It needs no encoder.
 func long(n int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}

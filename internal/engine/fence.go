@@ -79,7 +79,7 @@ func (e *Engine) SetMark(ctx context.Context, g Grant, before, m Mark) (Answer, 
 	marked := bson.D{{Key: markKey, Value: bson.D{{Key: idKey, Value: idValue(m.ID)}, {Key: slotsKey, Value: m.Slots}}}}
 	c := change{
 		comment: forMark,
-		query:   e.Guard(g, bson.E{Key: markKey + "." + idKey, Value: bson.D{{Key: "$in", Value: bson.A{had, idValue(m.ID)}}}}),
+		query:   e.Guard(g, bson.E{Key: markIDKey, Value: bson.D{{Key: "$in", Value: bson.A{had, idValue(m.ID)}}}}),
 		update: bson.A{bson.D{{Key: "$set", Value: bson.D{
 			{Key: e.Field + "." + versionKey, Value: version},
 			{Key: e.path(g.Tag), Value: inPlace("$"+e.path(g.Tag), idValue(g.ID), marked)},
@@ -90,15 +90,10 @@ func (e *Engine) SetMark(ctx context.Context, g Grant, before, m Mark) (Answer, 
 	})
 }
 
-// settled is the condition that an entry has no mark, or one of these.
-func settled(marks ...uuid.UUID) bson.E {
-	among := make(bson.A, 1, len(marks)+1) // nil: none
-	for _, id := range marks {
-		if id != uuid.Nil {
-			among = append(among, idValue(id))
-		}
-	}
-	return bson.E{Key: markKey + "." + idKey, Value: bson.D{{Key: "$in", Value: among}}}
+// markAmong is the condition that an entry has no mark, or one of these.
+func markAmong(marks ...uuid.UUID) bson.E {
+	marks = slices.DeleteFunc(slices.Clone(marks), func(id uuid.UUID) bool { return id == uuid.Nil })
+	return bson.E{Key: markIDKey, Value: bson.D{{Key: "$in", Value: append(bson.A{nil}, idValues(marks)...)}}}
 }
 
 // MakeFence makes a fence, outside of any transaction, or finds it made. The first one of an
@@ -224,7 +219,7 @@ func (e *Engine) FindMarked(ctx context.Context, g Grant, m Mark) (found bool, e
 	if _, err := e.begin(ctx); err != nil {
 		return false, err
 	}
-	guard := encoded(e.Guard(g, bson.E{Key: markKey + "." + idKey, Value: idValue(m.ID)}))
+	guard := encoded(e.Guard(g, bson.E{Key: markIDKey, Value: idValue(m.ID)}))
 	reply, err := e.run(ctx, assemble(160+len(guard.Value)).
 		add("find", e.name).
 		add("comment", forTransaction).
@@ -284,15 +279,25 @@ func (e *Engine) Abandoned(ctx context.Context, f Filter, limit int) (found []*I
 	return found, err
 }
 
+// Abandoned are the entries of the image that have expired, and have a mark.
+func (img *Image) Abandoned() (entries []Entry) {
+	for _, e := range img.Lock.Entries {
+		if e.HasMark() && !e.Expires.After(img.Now) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
 // Unsettled are the marks of an image without which the request may be granted, once they are
-// settled: of expired entries, and of those that it takes over.
+// settled: of abandoned entries, and of those that it takes over.
 func (e *Engine) Unsettled(img *Image, r Request) (marks []Mark) {
 	if img == nil {
 		return nil
 	}
 	for _, other := range img.Lock.Entries {
 		named := slices.ContainsFunc(r.TakeOver, func(n Entry) bool { return n.ID == other.ID && n.Fence == other.Fence })
-		if other.Mark.ID != uuid.Nil && (named || !other.Expires.After(img.Now)) && !slices.Contains(r.Settled, other.Mark.ID) {
+		if other.HasMark() && (named || !other.Expires.After(img.Now)) && !slices.Contains(r.Settled, other.Mark.ID) {
 			marks = append(marks, other.Mark)
 		}
 	}

@@ -31,8 +31,9 @@ const (
 	detachedKey = "detached"
 	untilKey    = "until"
 
-	markKey  = "fenced"
-	slotsKey = "slots"
+	markKey   = "fenced"
+	slotsKey  = "slots"
+	markIDKey = markKey + "." + idKey
 )
 
 // version is that of the format: the greatest `v` of a lock that the decisions
@@ -65,6 +66,9 @@ type Entry struct {
 
 // Held reports whether the entry is held rather than waiting.
 func (e Entry) Held() bool { return e.Fence != 0 }
+
+// HasMark reports whether the entry has had transactions: one of them may be open (rule 28).
+func (e Entry) HasMark() bool { return e.Mark.ID != uuid.Nil }
 
 // Lock is the lock field of one document.
 type Lock struct {
@@ -191,7 +195,7 @@ func parseEntry(tag string, doc bson.Raw) Entry {
 	e.Key = parseID(doc.Lookup(tokenKey))
 	e.Detached, _ = doc.Lookup(detachedKey).BooleanOK()
 	e.Until, _ = doc.Lookup(untilKey).TimeOK()
-	if e.Mark.ID = parseID(doc.Lookup(markKey, idKey)); e.Mark.ID != uuid.Nil {
+	if e.Mark.ID = parseID(doc.Lookup(markKey, idKey)); e.HasMark() {
 		slots, _ := number(doc.Lookup(markKey, slotsKey))
 		e.Mark.Slots = int(min(max(slots, 1), mostSlots))
 	}

@@ -165,7 +165,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all []Standing, 
 			switch {
 			case !g.Pin.ID().Equal(img.ID):
 			case i >= 0:
-				all[at] = Standing{Left: e.left(entries[i], now, g.TTL)}
+				all[at] = Standing{Left: e.remaining(entries[i], now, g.TTL)}
 			case g.Pin.equals(e.Pin(img)): // and not the document of that _id on another shard
 				all[at].Lost = &Answer{Outcome: Lost, Image: img}
 			}
@@ -176,8 +176,8 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all []Standing, 
 	return all, sent, err
 }
 
-// left is for how long an entry counts that a read has shown: from the read's send on.
-func (e *Engine) left(entry Entry, now time.Time, ttl time.Duration) time.Duration {
+// remaining is for how long an entry counts that a read has shown: from the read's send on.
+func (e *Engine) remaining(entry Entry, now time.Time, ttl time.Duration) time.Duration {
 	return min(max(entry.Expires.Sub(now), 0)-e.Tolerance, ttl)
 }
 

@@ -70,7 +70,7 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 // Granted; Conflict: the entry has a mark that the request doesn't name; Lost: the document
 // has no such entry; or NotFound: this says nothing of it.
 func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answer, error) {
-	query := e.keyed(f, k, settled(r.Settled...))
+	query := e.keyed(f, k, markAmong(r.Settled...))
 	if !f.Exact {
 		again := field(e.path(k.Tag)+"."+idKey, idValue(r.ID))
 		query = append(query, bson.E{Key: "$or", Value: bson.A{f.doc, again}})
@@ -120,7 +120,7 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 		a.Image = img
 		return a, nil
 	case slices.ContainsFunc(e.allEntries(img.raw), func(own Entry) bool {
-		return k.matches(own) && own.Mark.ID != uuid.Nil && !slices.Contains(settled, own.Mark.ID)
+		return k.matches(own) && own.HasMark() && !slices.Contains(settled, own.Mark.ID)
 	}):
 		a.Outcome, a.Image = Conflict, img
 		return a, nil
