@@ -143,8 +143,7 @@ func orLost(ordered []*wanted, held []*lease.Lease, err error) error {
 //
 // DoAll promises that nobody else is granted, and not that fn's writes are applied all or
 // none: a process may be killed between two of them. If the server has transactions, send
-// the writes in one, each with its lease's [doclock.Lease.Guard] as the filter, and abort
-// it if one of them matches nothing. Elsewhere write down first, in one of the documents,
+// the writes in one ([Leases.WithTransaction]). Elsewhere write down first, in one of the documents,
 // what will be done, so that the next one who locks it can finish it or take it back, as
 // in examples/transfer.
 func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ...Want) (err error) {
@@ -242,10 +241,12 @@ func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease
 func (ls Leases) WithTransaction(ctx context.Context, fn func(ctx context.Context) error) error {
 	var all []*lease.Lease
 	for _, l := range ls {
-		if user, shares := l.(*user); shares && user.check() != nil {
-			return user.check()
+		if u, shares := l.(*user); shares {
+			if err := u.check(); err != nil {
+				return err
+			}
 		}
-		switch h, own := l.(interface{ Base() *lease.Lease }); {
+		switch h, own := l.(holder); {
 		case l == nil:
 			return errNone
 		case !own:

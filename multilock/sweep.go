@@ -2,7 +2,6 @@ package multilock
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,9 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// A holder that has died leaves an entry which may have an open transaction (rule 28). Whoever is
-// in its way settles its mark, and drops the entry with his own grant. This file has the others: those
-// who are granted the lock beside it, and claims, which pass over its document.
+// A holder that dies leaves an entry, and perhaps an open transaction (rule 28). An acquire that the
+// entry keeps out settles its mark, and drops the entry with its own grant. This file is for the
+// others: acquires that are granted beside it, and claims, which pass over its document.
 
 // mostSwept is the most documents, or entries, that one sweep removes expired entries from.
 const mostSwept = 8
@@ -23,14 +22,13 @@ type sweeper struct {
 	mu    sync.Mutex
 	marks map[uuid.UUID]bool // that are swept now
 
-	first  time.Duration // when the first claim was granted, or 0
-	looked time.Duration // when a claim has looked for abandoned documents last, or 0
+	looked time.Duration // when a claim has looked for abandoned documents last, since the Locker was made; 0: never
 }
 
 // sweep removes the expired entries of an image whose transactions must be settled, in the
 // background.
 func (l *Locker) sweep(img *engine.Image) {
-	for i, e := range abandoned(img) {
+	for i, e := range img.Abandoned() {
 		if i == mostSwept {
 			break
 		}
@@ -41,11 +39,6 @@ func (l *Locker) sweep(img *engine.Image) {
 			})
 		}
 	}
-}
-
-// abandoned are the entries of an image that have expired, and have a mark.
-func abandoned(img *engine.Image) []engine.Entry {
-	return slices.DeleteFunc(slices.Clone(img.Lock.Entries), func(e engine.Entry) bool { return e.Mark.ID == uuid.Nil || e.Expires.After(img.Now) })
 }
 
 // begin says that nobody sweeps the mark now, and that the caller does.
@@ -94,14 +87,14 @@ func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) (freed bool) {
 		return false
 	}
 	for _, img := range found {
-		for _, e := range abandoned(img) {
+		for _, e := range img.Abandoned() {
 			freed = l.remove(ctx, img, e) == nil || freed
 		}
 	}
 	return freed
 }
 
-// sweep sweeps in the background, a TTL after the first claim, and once in a TTL.
+// sweep sweeps in the background, once in a TTL of the Locker's life.
 func (c *claim) sweep(ctx context.Context) {
 	if whole := c.whole; c.locker.sweepIsDue(false) {
 		c.locker.ops.Go(func() { c.locker.sweepFor(attempt.Detached(ctx), whole) })
@@ -114,10 +107,7 @@ func (l *Locker) sweepIsDue(waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.queues.Now()
-	if s.first == 0 && !waits {
-		s.first = now
-	}
-	if s.looked > 0 && now < s.looked+l.engine.TTL || !waits && now < s.first+l.engine.TTL {
+	if soon := now < s.looked+l.engine.TTL; soon && !(waits && s.looked == 0) {
 		return false
 	}
 	s.looked = now

@@ -47,7 +47,7 @@ func TestLateMarkMeetsNoTransaction(t *testing.T) {
 				for _, id := range []string{"cem", "dan"} {
 					go func() {
 						done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
-							err := c.insert(mongo.NewSessionContext(s.Context(), mongo.SessionFromContext(ctx)), id)
+							err := c.insertAnyway(ctx, id)
 							<-goOn
 							return err
 						})
@@ -55,13 +55,7 @@ func TestLateMarkMeetsNoTransaction(t *testing.T) {
 				}
 				time.Sleep(25*time.Second - meanwhile) // the command arrives
 				stopped()                              // and the process stands still
-				granted := make(chan []string)
-				go func() {
-					held := next.acquire("write")
-					there := s.added()
-					ok(s, held.Release(s.Context()))
-					granted <- there
-				}()
+				granted := next.follow()
 				time.Sleep(20 * time.Second)
 				close(goOn)
 				_, _ = <-done, <-done
@@ -198,7 +192,7 @@ func TestGuardedWriteComesFirst(t *testing.T) {
 	})
 }
 
-// Those who wait for a settle at the same time share the next one: each is told who is in his way.
+// Calls that wait for a settle share the next one. Each is told who holds the lock.
 func TestManyTriesShareASettle(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {

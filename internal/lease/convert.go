@@ -135,12 +135,11 @@ func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted
 		return converted{err: err}
 	case got.Outcome == engine.Granted:
 		return converted{lease: l.succeedBy(got, to), sent: got.Sent}
-	case got.Outcome == engine.Conflict && to.Settled == nil:
-		if to.Settled, _ = l.leases.Settle(ctx, l.engine.Unsettled(got.Image, to)); to.Settled != nil {
+	case got.Outcome == engine.Conflict:
+		if settled, _ := l.leases.Settle(ctx, l.engine.Unsettled(got.Image, to)); len(settled) > 0 {
+			to.Settled = append(to.Settled, settled...)
 			return l.sendConversion(ctx, to)
 		}
-		fallthrough
-	case got.Outcome == engine.Conflict:
 		l.resume()
 		return converted{err: l.succession.Refused(got.Image, l.grant, to.Tag)}
 	default: // neither entry is there, and no attempt can make one

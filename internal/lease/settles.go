@@ -46,7 +46,7 @@ func (ls *Leases) Settle(ctx context.Context, marks []engine.Mark) (settled []uu
 }
 
 func (s *settles) settle(ctx context.Context, m engine.Mark) error {
-	one := s.of(m.ID)
+	one := s.find(m.ID)
 	begun, _ := s.last(one)
 	if err := one.busy.lock(ctx); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (s *settles) last(one *settling) (begun int, failed error) {
 	return one.begun, one.failed
 }
 
-// of is the mark's entry. Old ones are forgotten.
-func (s *settles) of(id uuid.UUID) *settling {
+// find finds what is known of a mark, or begins it. What is old is forgotten.
+func (s *settles) find(id uuid.UUID) *settling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.all, func(_ uuid.UUID, other *settling) bool { return !other.busy.isLocked() && !s.fresh(other) })
@@ -108,6 +108,9 @@ func (s *settles) fresh(one *settling) bool {
 
 // Settled are those of the marks that still count as settled.
 func (ls *Leases) Settled(marks []uuid.UUID) []uuid.UUID {
+	if len(marks) == 0 { // as nearly always
+		return nil
+	}
 	s := &ls.settles
 	s.mu.Lock()
 	defer s.mu.Unlock()
