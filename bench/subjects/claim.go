@@ -121,13 +121,13 @@ func openFindAndModify(s *Subject) error {
 		if none(err) {
 			return nil, ErrNoneFree
 		}
-		return []Claimed{s.taken(j)}, err
+		return []Claimed{s.claimed(j)}, err
 	}
 	return nil
 }
 
-// taken is a document that is marked as taken.
-func (s *Subject) taken(j job) Claimed {
+// claimed is a document that is marked as taken.
+func (s *Subject) claimed(j job) Claimed {
 	return Claimed{job: j, Finish: func(ctx context.Context) error {
 		return unlessDeadlocked(func() error {
 			_, err := s.Queue().UpdateOne(ctx, bson.M{"_id": j.ID}, done)
@@ -172,7 +172,7 @@ func openUpdateMany(n int64) func(*Subject) error {
 				return nil, err
 			}
 			for _, j := range jobs {
-				all = append(all, s.taken(j))
+				all = append(all, s.claimed(j))
 			}
 			return all, nil
 		}

@@ -23,9 +23,9 @@ import (
 )
 
 // This file has an application of transactions under a lock, without a line of compensation.
-// Each account has an open book. Those who hold the account's "read" lock add entries to it; who
-// holds "write" counts the entries, closes the book, and opens the next one. An entry that is
-// committed after that makes the count wrong, for ever.
+// Each account has an open book. Holders of the account's "read" lock add entries to it. A holder
+// of "write" counts the entries, closes the book, and opens the next one. An entry that is
+// committed after that makes the count wrong for ever.
 
 // What a run of transactions checks, and counts.
 const (
