@@ -23,7 +23,8 @@ import (
 // ticket is granted, lost or cancelled; a ticket that is left alone has no such event.
 // There is none of a call that was refused before it began ([ErrInvalidArgument],
 // [ErrInTransaction], after Close, after the end of its context), of a want after one
-// that could not be had, of a Touch, and of a conversion that was refused.
+// that could not be had, of a Touch, of a conversion that was refused, and of a
+// transaction whose function panics.
 //
 // Each EventGranted is followed by exactly one end of that lease, with the same
 // LeaseID: [EventReleased] or [EventLost]. A conversion is a release, and a grant with
@@ -45,7 +46,7 @@ type Event struct {
 	LeaseID uuid.UUID // of a lease's events, and of a clean-up the entry's; [uuid.Nil] before the grant
 	Fence   int64     // of a lease's events
 
-	Waited time.Duration // of an acquire: since its call, or its own of several, began; of a conversion: since it was sent
+	Waited time.Duration // of an acquire: since its call, or its own of several, began; of a conversion: since it was sent; of a transaction: since its call
 	Held   time.Duration // of a lease: since its grant
 
 	// Commands is how many were sent for this acquire, or for this lease since its grant.
@@ -73,13 +74,14 @@ const (
 	EventLost           EventKind = "lost"            // a lease ended before its release: its time ran out, or a command found that its entry is gone
 	EventReleased       EventKind = "released"        // a lease ended by its holder; Err is set if that failed, or its outcome is unknown
 	EventOutcomeUnknown EventKind = "outcome unknown" // once for each command whose caller gets ErrOutcomeUnknown; before the end of a lease, unless that came first
+	EventTransaction    EventKind = "transaction"     // a WithTransaction ended, once for each lease; Err is what it returns
 	EventCleanUpFailed  EventKind = "clean-up failed" // the server refuses to remove an entry that nobody holds, or none could be reached before it expired
 )
 
 // EventHow is how a kind of events came about. Its text is stable, too.
 type EventHow string
 
-// How an acquire waits, or ended without a lease, and how a lease was released.
+// How an acquire waits, or ended without a lease; how a lease was released; and how a transaction ended.
 const (
 	HowStill      EventHow = "still waiting" // an Acquire, a Do or a want, but no claim, has waited for the Locker's TTL, and goes on; once
 	HowRefused    EventHow = "refused"       // by a conflict, or without a document
@@ -87,6 +89,9 @@ const (
 	HowHandedOver EventHow = "handed over"   // to a waiter of the same Locker
 	HowDetached   EventHow = "detached"      // the entry is left to the users of its token
 	HowConverted  EventHow = "converted"     // another lease has taken its place
+	HowCommitted  EventHow = "committed"     // what fn has written is there
+	HowRolledBack EventHow = "rolled back"   // nothing of it is, or will be
+	HowUndecided  EventHow = "undecided"     // it may be committed yet: Err is ErrOutcomeUnknown
 )
 
 // LogValue implements [slog.LogValuer] with the kind, the time and the fields that

@@ -512,14 +512,16 @@ func (p *place) ours(opts ...doclock.Option) *multilock.Locker {
 
 // heard are the events that a Locker's observer got.
 type heard struct {
-	*place
+	testing.TB
 	mu  sync.Mutex
 	all []doclock.Event
 }
 
-// heard makes an observer; its option is for a Locker.
-func (p *place) heard() (*heard, doclock.Option) {
-	h := &heard{place: p}
+func (p *place) heard() (*heard, doclock.Option) { return hear(p) }
+
+// hear makes an observer; its option is for a Locker.
+func hear(t testing.TB) (*heard, doclock.Option) {
+	h := &heard{TB: t}
 	return h, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -295,7 +296,7 @@ func TestSettledHolderBeginsUnderANewMark(t *testing.T) {
 	})
 }
 
-// Whatever one command of a transaction meets, what its caller is told is true, and nothing of it
+// Whatever one command of a transaction meets, what its caller and the observer are told is true, and nothing of it
 // comes later. Nobody waits for more than the server's limit.
 func TestTransactionInTrouble(t *testing.T) {
 	t.Parallel()
@@ -330,7 +331,8 @@ func TestTransactionInTrouble(t *testing.T) {
 }
 
 func (s *shop) meets(first int, trouble func(s *shop)) {
-	c, other := s.client(relations.WritePreferring()), s.client(relations.WritePreferring())
+	h, observed := hear(s)
+	c, other := s.client(relations.WritePreferring(), observed), s.client(relations.WritePreferring())
 	var said error
 	err := c.locks.Do(s.Context(), doclock.ID(1), "read", func(ctx context.Context, held doclock.Lease) error {
 		var n atomic.Int32
@@ -360,6 +362,16 @@ func (s *shop) meets(first int, trouble func(s *shop)) {
 		s.Errorf("command %d: told %v, and it was committed", first, said)
 	}
 	s.Logf("command %d: %v; Do: %v; %d there", first, said, err, len(at))
+	how := doclock.HowRolledBack
+	switch {
+	case said == nil:
+		how = doclock.HowCommitted
+	case errors.Is(said, doclock.ErrOutcomeUnknown):
+		how = doclock.HowUndecided
+	}
+	if told := h.of(doclock.EventTransaction); len(told) != 1 || told[0].How != how || fmt.Sprint(told[0].Err) != fmt.Sprint(said) {
+		s.Errorf("command %d: the observer is told %+v of %v", first, told, said)
+	}
 	ok(s, next.Release(s.Context()))
 }
 
@@ -397,10 +409,14 @@ func TestUndecidedLeaseIsLeftToExpire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inShop(t, func(s *shop) {
-				c := s.client(relations.Exclusive())
+				h, observed := hear(s)
+				c := s.client(relations.Exclusive(), observed)
 				held, err := s.doubtful(c)
 				if !errors.Is(err, doclock.ErrOutcomeUnknown) {
 					s.Fatalf("%v, want an unknown outcome", err)
+				}
+				if told := h.of(doclock.EventTransaction); len(told) != 1 || told[0].How != doclock.HowUndecided {
+					s.Errorf("the observer is told %+v", told)
 				}
 				c.sent.take()
 				if err := end(s.Context(), held); !errors.Is(err, doclock.ErrOutcomeUnknown) {
@@ -679,14 +695,22 @@ func TestSharedLeaseIsSettledWhole(t *testing.T) {
 func TestTransactionOfSeveral(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
-		c := s.client(relations.Exclusive())
+		h, observed := hear(s)
+		c := s.client(relations.Exclusive(), observed)
 		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
 		must(s, err)
-		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
+		h.want("granted", "granted")
+		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { time.Sleep(time.Second); return c.insert(ctx, "ann") }))
+		for i, e := range h.want("committed", "committed") {
+			if e.LeaseID != leases[i].ID() || e.Waited < time.Second {
+				s.Errorf("lease %d: %+v", i, e)
+			}
+		}
 		must(s, s.mem.Lose(leases[1]))
 		if err := leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "bob") }); !errors.Is(err, doclock.ErrLost) {
 			s.Errorf("%v", err)
 		}
+		h.want("lost", "rolled back", "rolled back")
 		s.has("ann")
 		_ = leases.Release(s.Context())
 	})

@@ -143,11 +143,15 @@ const (
 	handedOver   = doclock.EventKind(doclock.HowHandedOver)
 	detached     = doclock.EventKind(doclock.HowDetached)
 	converted    = doclock.EventKind(doclock.HowConverted)
+	committed    = doclock.EventKind(doclock.HowCommitted)
+	rolledBack   = doclock.EventKind(doclock.HowRolledBack)
+	undecided    = doclock.EventKind(doclock.HowUndecided)
 )
 
 var kindsOf = map[doclock.EventKind]doclock.EventKind{
 	stillWaiting: doclock.EventWaiting, refused: doclock.EventNotGranted, gaveUp: doclock.EventNotGranted,
 	handedOver: doclock.EventReleased, detached: doclock.EventReleased, converted: doclock.EventReleased,
+	committed: doclock.EventTransaction, rolledBack: doclock.EventTransaction, undecided: doclock.EventTransaction,
 }
 
 // event is an event of the lease with this number, or of none for 0, some time after noon.

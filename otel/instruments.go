@@ -9,8 +9,8 @@ import (
 
 // instruments are the metrics. README.md has their table.
 type instruments struct {
-	wait, hold metric.Float64Histogram
-	active     metric.Int64UpDownCounter
+	wait, hold, transaction metric.Float64Histogram
+	active                  metric.Int64UpDownCounter
 
 	conflicts, skipped, losses, unknown, cleanUpFailures metric.Int64Counter
 	renewals, renewalFailures                            metric.Int64Counter
@@ -39,6 +39,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 	i := &instruments{
 		wait:            histogram("doclock.wait.duration", "How long acquires took, from the call to the grant, the refusal or the end.", waitBounds),
 		hold:            histogram("doclock.hold.duration", "How long leases were held, from the grant to the end.", holdBounds),
+		transaction:     histogram("doclock.transaction.duration", "How long transactions under a lease took, from the call of WithTransaction to its end.", waitBounds),
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others blocked: they waited, or were refused."),
 		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, counted each time that a claim goes past one."),
 		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),

@@ -88,6 +88,8 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	case doclock.EventOutcomeUnknown:
 		o.metrics.unknown.Add(ctx, 1, o.labels.of(ctx, e).add...)
 		o.leases.note(e)
+	case doclock.EventTransaction:
+		o.metrics.transaction.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
 	case doclock.EventCleanUpFailed:
 		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.of(ctx, e).add...)
 	case doclock.EventLost:

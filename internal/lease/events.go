@@ -151,6 +151,27 @@ func (l *Lease) emitDoubt(ctx context.Context, v *verdict, err error) {
 	l.observer.Emit(clean(ctx), l.announced[0].event(doclock.EventOutcomeUnknown, err))
 }
 
+// emitTransaction emits the end of a transaction that took so long.
+func (l *Lease) emitTransaction(ctx context.Context, took time.Duration, err error) {
+	if l.observer == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.emitDoubt(ctx, nil, err)
+	e := l.announced[0].event(doclock.EventTransaction, err)
+	e.Waited = took
+	switch {
+	case err == nil:
+		e.How = doclock.HowCommitted
+	case errors.Is(err, doclock.ErrOutcomeUnknown):
+		e.How = doclock.HowUndecided
+	default:
+		e.How = doclock.HowRolledBack
+	}
+	l.observer.Emit(clean(ctx), e)
+}
+
 // emitRenewal emits the outcome of a renewal of the entry. A
 // command that was revoked before it was sent has no event.
 func (l *Lease) emitRenewal(outcome engine.Outcome, err error) {

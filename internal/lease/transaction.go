@@ -81,11 +81,7 @@ func (l *Lease) WithTransaction(ctx context.Context, fn func(context.Context) er
 
 // WithTransaction runs fn in a transaction under all of the leases, which are of one client.
 func WithTransaction(ctx context.Context, leases []*Lease, fn func(context.Context) error) error {
-	err := withTransaction(ctx, leases, fn)
-	for _, l := range leases {
-		l.emitUnknown(ctx, nil, err)
-	}
-	return engine.Raise(err)
+	return engine.Raise(withTransaction(ctx, leases, fn))
 }
 
 func withTransaction(ctx context.Context, leases []*Lease, fn func(context.Context) error) error {
@@ -113,7 +109,11 @@ func withTransaction(ctx context.Context, leases []*Lease, fn func(context.Conte
 	}
 	t := &transaction{caller: ctx, session: session, leases: leases, begun: time.Now()}
 	defer t.close()
-	return t.run(ctx, fn)
+	err = t.run(ctx, fn)
+	for _, l := range leases {
+		l.emitTransaction(ctx, time.Since(t.begun), err)
+	}
+	return err
 }
 
 // supports refuses a server without transactions.
