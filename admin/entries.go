@@ -57,6 +57,11 @@ func Inspect(ctx context.Context, coll *mongo.Collection, filter any, opts ...Op
 	if img == nil {
 		return nil, doclock.ErrNotFound
 	}
+	return d.lockOf(img), nil
+}
+
+// lockOf is the lock that an image shows.
+func (d *desk) lockOf(img *engine.Image) *Lock {
 	lock := &Lock{DocumentID: img.ID, Now: img.Now.UTC(), Fence: img.Lock.Fence, Entries: d.entriesOf(img)}
 	if d.rules != nil {
 		lock.InTheWay = map[string][]uuid.UUID{}
@@ -65,7 +70,41 @@ func Inspect(ctx context.Context, coll *mongo.Collection, filter any, opts ...Op
 		blocking, _ := engine.InTheWay(d.rules, img, tag, nil)
 		lock.InTheWay[tag] = idsOf(blocking)
 	}
-	return lock, nil
+	return lock
+}
+
+// Projection is what a query of your own asks for, beside the fields that it wants, so
+// that [LockOf] can read the locks of the documents that it finds: a page of fifty
+// orders and their holders is one find. It has the lock's field and the server's time,
+// and with [ShardKey] those fields. An option that is wrong is an error of LockOf.
+// Options: [Field], [ShardKey].
+func Projection(opts ...Option) bson.D {
+	d, _ := choose("Projection", opts)
+	return engine.Reader(d.config.engine).Seen()
+}
+
+// LockOf reads the lock of a document that a query of your own has found, with the
+// fields of [Projection], and sends nothing. It is as old as that query, and only as
+// true as its read concern: it is for people to look at, and for [Break]. The field of
+// the document has the keys of tokens: show the Lock, and not the field.
+//
+// Errors: [doclock.ErrForeignLock], [doclock.ErrInvalidArgument] (also of a document
+// without these fields), and [relations.ErrInvalidRules]. Options: [Rules], [Field], [ShardKey].
+func LockOf(doc bson.Raw, opts ...Option) (*Lock, error) {
+	d, err := choose("LockOf", opts, "Rules")
+	if err != nil {
+		return nil, err
+	}
+	d.engine = engine.Reader(d.config.engine)
+	img, err := d.engine.ImageIn(doc)
+	switch {
+	case img == nil:
+		return nil, fmt.Errorf("%w: LockOf: %w", doclock.ErrInvalidArgument, err)
+	case err != nil:
+		return nil, readError("read a lock", err)
+	default:
+		return d.lockOf(img), nil
+	}
 }
 
 // Query says which entries of a collection are wanted: those that meet all of its

@@ -306,6 +306,37 @@ func TestEntriesAreWhatInspectShows(t *testing.T) {
 	}
 }
 
+// LockOf reads of any document that a query has found what Inspect reads, by one command for all.
+func TestLockOf(t *testing.T) {
+	p := newPlace(t)
+	several(p)
+	crowd(p)
+	rules := admin.Rules(relations.WritePreferring())
+	fields := append(admin.Projection(p.clocked()), bson.E{Key: "text", Value: 1})
+	found, err := p.coll.Find(t.Context(), bson.M{}, options.Find().SetProjection(fields))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; found.Next(t.Context()); n++ {
+		id := found.Current.Lookup("_id")
+		want, refused := admin.Inspect(t.Context(), p.Hand, bson.M{"_id": id}, p.clocked(), rules)
+		got, err := admin.LockOf(found.Current, rules)
+		if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(err) != strings.Replace(fmt.Sprint(refused), "doclock: inspect a lock: ", "", 1) {
+			t.Errorf("%v: %v; %v (-Inspect +LockOf):\n%s", id, refused, err, diff)
+		}
+		if text := found.Current.Lookup("text"); id.Equal(bsonValue(t, int32(3))) && text.StringValue() != "never locked" {
+			t.Errorf("the text is %v", text)
+		}
+	}
+	if n != 9 {
+		t.Errorf("%d documents", n)
+	}
+	p.sends("a page", "find")
+	_, err = admin.LockOf(p.stored("crowd")) // without the fields
+	p.want(err, doclock.ErrInvalidArgument)
+}
+
 // A loop that is left closes the server's cursor, also if its context has ended.
 // Neither Entries nor Remove reads on before it is done with what it has: so memory
 // doesn't grow with the collection.

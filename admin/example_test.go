@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // An operator sees who holds an order, and breaks the lock.
@@ -41,6 +42,42 @@ func Example() {
 	// write is held by web-3/1/api
 	// broken: true
 	// the holder is refused: true
+}
+
+// A list of orders shows who has which. It is one query.
+func ExampleLockOf() {
+	ctx := context.Background()
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": 1, "customer": "Acme"}, bson.M{"_id": 2, "customer": "Acme"})
+	locks, err := writelock.New(orders, doclock.Owner("Ann"))
+	check(err)
+	_, err = locks.TryAcquire(ctx, doclock.ID(2))
+	check(err)
+
+	fields := append(admin.Projection(), bson.E{Key: "customer", Value: 1})
+	found, err := orders.Find(ctx, bson.M{}, options.Find().SetProjection(fields).SetSort(bson.M{"_id": 1}).SetLimit(50))
+	check(err)
+	for found.Next(ctx) {
+		var order struct {
+			Number   int `bson:"_id"`
+			Customer string
+		}
+		check(found.Decode(&order))
+		lock, err := admin.LockOf(found.Current)
+		check(err)
+		by := "nobody"
+		for _, e := range lock.Entries {
+			if !e.Expired() {
+				by = e.Owner
+			}
+		}
+		fmt.Println("order", order.Number, "of", order.Customer, "is edited by", by)
+	}
+	check(found.Err())
+	// Output:
+	// order 1 of Acme is edited by nobody
+	// order 2 of Acme is edited by Ann
 }
 
 // What the programs of a machine left behind, over a whole collection.

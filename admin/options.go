@@ -100,6 +100,23 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 	if engine.InTransaction(ctx) {
 		return nil, fmt.Errorf("%w: call %s outside", doclock.ErrInTransaction, function)
 	}
+	d, err := choose(function, opts, takes...)
+	if err != nil {
+		return nil, err
+	}
+	if d.engine, err = engine.New(coll, nil, d.config.engine); err != nil {
+		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
+	}
+	if d.within != nil {
+		if d.survey, err = d.engine.ParseFilter(d.within); err != nil {
+			return nil, fmt.Errorf("%w: the filter of Within: %w", doclock.ErrInvalidArgument, err)
+		}
+	}
+	return d, nil
+}
+
+// choose are a call's options, without a collection.
+func choose(function string, opts []Option, takes ...string) (*desk, error) {
 	takes = append(takes, "Field", "ShardKey")
 	d := &desk{config: config{engine: engine.Config{Terms: engine.Terms{TTL: engine.DefaultTTL}, Field: engine.DefaultField}}}
 	var faults []error
@@ -113,19 +130,7 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 			faults = append(faults, opt.set(&d.config))
 		}
 	}
-	if err := oneline.Join(faults...); err != nil {
-		return nil, err
-	}
-	var err error
-	if d.engine, err = engine.New(coll, nil, d.config.engine); err != nil {
-		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
-	}
-	if d.within != nil {
-		if d.survey, err = d.engine.ParseFilter(d.within); err != nil {
-			return nil, fmt.Errorf("%w: the filter of Within: %w", doclock.ErrInvalidArgument, err)
-		}
-	}
-	return d, nil
+	return d, oneline.Join(faults...)
 }
 
 func (d *desk) bounds() engine.Attempts { return d.engine.Attempt(d.engine.TTL) }

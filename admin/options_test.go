@@ -48,7 +48,10 @@ func TestBadArguments(t *testing.T) {
 	one := doclock.ID(1)
 	good := admin.Entry{DocumentID: bsonValue(t, true), Tag: "write", ID: named("a")}
 	_, noCollection := admin.Inspect(ctx, nil, one)
+	lockOf := func(doc bson.Raw, opts ...admin.Option) error { _, err := admin.LockOf(doc, opts...); return err }
 	for name, err := range map[string]error{
+		"LockOf, no document":    lockOf(nil),
+		"LockOf, Within":         lockOf(nil, admin.Within(one)),
 		"no collection":          noCollection,
 		"no filter":              inspect(nil),
 		"an empty filter":        inspect(bson.D{}),

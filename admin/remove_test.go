@@ -193,6 +193,13 @@ func TestShardKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := p.coll.FindOne(t.Context(), bson.M{"city": "Bern"}, options.FindOne().SetProjection(admin.Projection(key))).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen, err := admin.LockOf(page, key); err != nil || !slices.Equal(seen.Entries[0].ShardKey, l.Entries[0].ShardKey) {
+		t.Errorf("%v; the page has %v, want %v", err, seen, l)
+	}
 	if _, err := admin.Break(t.Context(), p.coll, p.byJSON(l.Entries[0]), key); err != nil {
 		t.Error(err)
 	}

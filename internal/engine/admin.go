@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -139,6 +141,26 @@ func (e *Engine) Survey(ctx context.Context, s Survey) (iter.Seq2[*Image, error]
 			yield(nil, e.failed(err))
 		}
 	}, nil
+}
+
+// Seen are the fields of a document that [Engine.ImageIn] reads.
+func (e *Engine) Seen() bson.D {
+	seen := bson.D{{Key: e.Field, Value: 1}, {Key: nowKey, Value: e.serverTime()}}
+	for _, key := range e.ShardKey {
+		seen = append(seen, bson.E{Key: key, Value: 1})
+	}
+	return seen
+}
+
+// ImageIn is the image in a document that others have found.
+func (e *Engine) ImageIn(doc bson.Raw) (*Image, error) {
+	if err := doc.Validate(); err != nil {
+		return nil, fmt.Errorf("the document is no BSON: %w", err)
+	}
+	if _, found := doc.Lookup(nowKey).TimeOK(); !found || doc.Lookup("_id").IsZero() {
+		return nil, errors.New("the document has no _id, or not the server's time: its query needs the fields of Projection")
+	}
+	return e.imageOf(doc)
 }
 
 // surveyed is the filter of a survey. The paths under the tags let an index on

@@ -71,15 +71,20 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	db := coll.Database().Client().Database(coll.Database().Name(), options.Database().
 		SetRegistry(plainRegistry).
 		SetBSONOptions(&options.BSONOptions{}))
-	e := &Engine{
-		Config: cfg, coll: db.Collection(coll.Name()), name: value(coll.Name()), encoder: encoder,
-		rules: rules.Clone(), order: rules.Tags(), templates: map[templateKey]*template{},
-	}
+	e := Reader(cfg)
+	e.coll, e.name, e.encoder = db.Collection(coll.Name()), value(coll.Name()), encoder
+	e.rules, e.order, e.templates = rules.Clone(), rules.Tags(), map[templateKey]*template{}
 	e.start = time.Now()
+	return e, nil
+}
+
+// Reader makes an engine that sends nothing, and reads the images in documents that
+// others have found.
+func Reader(cfg Config) *Engine {
 	// The pin begins with the whole _id, whether or not the shard key contains
 	// it or a part of it.
-	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return within(key, "_id") })
-	return e, nil
+	cfg.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return within(key, "_id") })
+	return &Engine{Config: cfg}
 }
 
 // Rules returns the rules that the engine decides by. They must not be changed.
