@@ -15,7 +15,8 @@ import (
 
 // What a grant allocates beside its command, and what comes after it.
 func TestAllocations(t *testing.T) {
-	r := newRig(t, unconnected(t))
+	e, coll := connected(t)
+	r := newRig(t, e, coll)
 	exclusive := r.grant(1, "write")
 	for name, c := range map[string]struct {
 		most float64
@@ -57,8 +58,8 @@ func TestAllocations(t *testing.T) {
 func TestTenThousandLeases(t *testing.T) {
 	const n, mostBytes, mostGoroutines = 10_000, 2400, 10
 	now := engine.Reading{Mono: time.Hour, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
-	e := unconnected(t, func(cfg *engine.Config) { cfg.Clock = func() engine.Reading { return now } })
-	r := newRig(t, e)
+	e, coll := connected(t, func(cfg *engine.Config) { cfg.Clock = func() engine.Reading { return now } })
+	r := newRig(t, e, coll)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -80,7 +81,7 @@ func TestRule20AnchoredAtTheSend(t *testing.T) {
 			const late = ttl / 12
 			leases := r.many(3)
 			if answered == "read" {
-				r.server.remove(leases[2])
+				r.remove(leases[2])
 			}
 			r.delay(answered, late)
 			r.keep(leases...)
@@ -178,23 +179,24 @@ func TestRule20WhatIsNotShownAfterABatchWithoutAnAnswer(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		virtual(t, func(r *rig) {
 			leases := r.many(3)
-			id, answered := leases[2].ID(), false
-			hidden := r.server.entries[id]
+			answered := false
+			var hidden bson.M
+			if err := r.server.coll.FindOne(context.Background(), doclock.ID(leases[2].DocumentID())).Decode(&hidden); err != nil {
+				t.Fatal(err)
+			}
 			r.server.fault = func(_ context.Context, c call) error {
 				if c.name == "renew all" && !answered {
 					answered = true
 					return context.DeadlineExceeded
 				}
 				if c.name == "read" {
-					r.server.remove(leases[2])
+					r.remove(leases[2])
 				}
 				return nil
 			}
 			r.server.lose = func(c call) error {
 				if c.name == "read" && !gone {
-					r.server.mu.Lock()
-					defer r.server.mu.Unlock()
-					r.server.entries[id] = hidden
+					r.change(leases[2], bson.M{"$set": bson.M{"lock": hidden["lock"]}})
 				}
 				return nil
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // convert converts to "read".
@@ -20,11 +21,13 @@ func (r *rig) convert(h *Lease, want error) *Lease {
 	return held
 }
 
-// refuses has the server refuse conversions.
-func (r *rig) refuses(refuses bool) {
-	r.server.mu.Lock()
-	defer r.server.mu.Unlock()
-	r.server.refuse = refuses
+// refuses puts another holder into the document, or takes him out: the server refuses conversions beside him.
+func (r *rig) refuses(h *Lease, refuses bool) {
+	r.Helper()
+	other := bson.M{"id": bson.Binary{Subtype: 4, Data: make([]byte, 16)}, "owner": "bob", "seq": int64(1), "fence": int64(1), "expires": time.Now().Add(time.Hour)}
+	if r.change(h, bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"owner": "bob"}}}); refuses {
+		r.change(h, bson.M{"$push": bson.M{"lock.tags.write": other}})
+	}
 }
 
 // A context that KeepAlive makes during a conversion is that of the lease: it goes on if
@@ -33,7 +36,7 @@ func TestKeepAliveDuringAConversion(t *testing.T) {
 	virtual(t, func(r *rig) {
 		for _, refused := range []bool{true, false} {
 			h := r.take(1, "write")
-			r.refuses(refused)
+			r.refuses(h, refused)
 			r.delay("convert", time.Second)
 			made := make(chan context.Context, 1)
 			time.AfterFunc(time.Second/2, func() { made <- h.KeepAlive(context.Background()) })
@@ -106,7 +109,7 @@ func TestConversionRefused(t *testing.T) {
 		_, err := h.Convert(context.Background(), "nap")
 		r.wantErr("Convert to an unknown tag", err, doclock.ErrInvalidArgument)
 		time.Sleep(time.Second)
-		r.refuses(true)
+		r.refuses(h, true)
 		r.delay("convert", time.Second)
 		begun, left := time.Now(), h.Remaining()
 		r.convert(h, errRefused)
@@ -126,7 +129,7 @@ func TestConversionRefused(t *testing.T) {
 		r.wantErr("Err", h.Err(), nil)
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
 		r.wantErr("Renew", h.Renew(context.Background()), nil)
-		r.refuses(false)
+		r.refuses(h, false)
 		r.convert(h, nil)
 		r.wantSent("convert", "write", "renew", "convert")
 	})
@@ -138,13 +141,13 @@ func TestRule24ConversionTakesANumber(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
-		r.refuses(true)
+		r.refuses(h, true)
 		r.convert(h, errRefused)
-		if n := r.server.entries[h.ID()].writes; n != 2 {
+		if n := r.entry(h).Writes; n != 2 {
 			r.Errorf("the refusal has written down %d", n)
 		}
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
-		if n := r.server.entries[h.ID()].writes; n != 3 {
+		if n := r.entry(h).Writes; n != 3 {
 			r.Errorf("the write after it has the number %d", n)
 		}
 	})
@@ -167,9 +170,9 @@ func TestConversionKeepsTheChosenTTL(t *testing.T) {
 func TestConversionLeavesUnansweredAttempts(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.doubted(1, "write")
-		r.refuses(true)
+		r.refuses(h, true)
 		r.convert(h, errRefused)
-		r.refuses(false)
+		r.refuses(h, false)
 		r.wantUnanswered()
 		r.convert(h, nil)
 		_ = h.Release(context.Background())
@@ -201,8 +204,8 @@ func TestRule24CleanUpReleasesTheOldIDFirst(t *testing.T) {
 			r.Errorf("the clean-up is of %v", r.unanswered)
 		}
 		sent := r.server.sent()
-		if last := sent[len(sent)-1]; last != "release" || len(r.server.entries) != 0 {
-			r.Errorf("sent %v, there are %v", sent, r.server.entries)
+		if last := sent[len(sent)-1]; last != "release" || len(r.entries(h)) != 0 {
+			r.Errorf("sent %v, there are %v", sent, r.entries(h))
 		}
 		r.server.forget()
 		r.wantErr("Update", h.Update(context.Background(), increment), doclock.ErrReleased)

@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // detach detaches, and reads the token.
@@ -61,7 +62,7 @@ func TestDetachEndsTheHandle(t *testing.T) {
 		h := r.take(1, "write")
 		kept := h.KeepAlive(context.Background())
 		key := r.detach(h, nil)
-		if e := r.server.entries[h.ID()]; e == nil || e.key != key {
+		if e := r.entry(h); e.Key != key {
 			r.Errorf("the entry is %+v, the token's key %v", e, key)
 		}
 		r.wantEnded(h, kept)
@@ -102,6 +103,8 @@ func TestDetachRefused(t *testing.T) {
 	})
 }
 
+func uuidOf(id uuid.UUID) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
+
 // errReplyLost is the error of a command whose reply is lost.
 var errReplyLost = errors.New("connection lost")
 
@@ -114,13 +117,13 @@ func TestDetachFindsOutByTheKey(t *testing.T) {
 			virtual(t, func(r *rig) {
 				h := r.take(1, "write")
 				r.server.lose = func(c call) error {
-					e := r.server.entries[h.ID()]
-					if e == nil {
+					switch {
+					case r.entry(h).ID == uuid.Nil:
 						return nil
-					}
-					delete(r.server.entries, h.ID())
-					if resumed {
-						r.server.entries[uuid.New()] = e
+					case resumed:
+						r.change(h, bson.M{"$set": bson.M{"lock.tags.write.0.id": uuidOf(uuid.New())}})
+					default:
+						r.remove(h)
 					}
 					return errReplyLost
 				}
@@ -154,27 +157,25 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 				g.Key = uuid.New()
 				h := r.New(g, r.engine.Clocks())
 				taken := func(call) error {
-					e := r.server.entries[g.ID]
-					if e == nil {
+					e := r.entry(h)
+					switch {
+					case e.ID == uuid.Nil:
 						return nil
-					}
-					delete(r.server.entries, g.ID)
-					if !c.released {
-						r.server.entries[uuid.New()] = &entry{document: 1, expires: e.expires, key: g.Key}
+					case c.released:
+						r.remove(h)
+					default:
+						theirs := bson.M{"lock.tags.write.0.id": uuidOf(uuid.New()), "lock.tags.write.0.key": uuidOf(g.Key)}
 						if !c.executed {
-							r.server.until = e.expires
+							theirs["lock.tags.write.0.until"] = e.Expires
 						}
+						r.change(h, bson.M{"$set": theirs})
 					}
 					return errReplyLost
 				}
 				if c.executed {
 					r.server.lose = taken
 				} else {
-					r.server.fault = func(_ context.Context, c call) error {
-						r.server.mu.Lock()
-						defer r.server.mu.Unlock()
-						return taken(c)
-					}
+					r.server.fault = func(_ context.Context, c call) error { return taken(c) }
 				}
 				if key := r.detach(h, c.want); key != g.Key {
 					r.Errorf("the key is %v, and was %v", key, g.Key)
@@ -244,7 +245,7 @@ func TestDetachLeavesUnansweredAttempts(t *testing.T) {
 				h := r.doubted(1, "write")
 				switch want {
 				case doclock.ErrLost:
-					r.server.remove(h)
+					r.remove(h)
 				case doclock.ErrOutcomeUnknown:
 					r.server.lose = func(call) error { return errReplyLost }
 				case refused:

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"testing"
@@ -12,10 +11,12 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // ttl of the leases of these tests.
@@ -34,65 +35,95 @@ type rig struct {
 
 var errRefused = errors.New("refused")
 
-// unconnected is an engine whose server is nowhere: what is pure of it works.
-func unconnected(tb testing.TB, adjust ...func(*engine.Config)) *engine.Engine {
+// connected is an engine of a server in memory, and the collection.
+func connected(tb testing.TB, adjust ...func(*engine.Config)) (*engine.Engine, *mongo.Collection) {
 	tb.Helper()
-	client, err := mongo.Connect()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	cfg := engine.Config{Terms: engine.Terms{TTL: ttl}, Tolerance: engine.DefaultTolerance, Field: engine.DefaultField}
 	for _, a := range adjust {
 		a(&cfg)
 	}
-	e, err := engine.New(client.Database("none").Collection("none"), relations.WritePreferring(), cfg)
+	coll := locktest.New(tb).Collection("documents")
+	e, err := engine.New(coll, relations.WritePreferring(), cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return e
+	return e, coll
 }
 
 // virtual runs a test in virtual time.
 func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 	t.Helper()
-	e := unconnected(t, adjust...) // its connections are outside of the bubble
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
+		e, coll := connected(t, adjust...)
 		e.Clock = func() engine.Reading {
 			return engine.Reading{Mono: time.Hour + time.Since(begun), Wall: time.Now().Round(0)}
 		}
 		t.Cleanup(func() { time.Sleep(time.Hour) }) // whatever is under way ends
-		test(newRig(t, e))
+		test(newRig(t, e, coll))
 	})
 }
 
-func newRig(tb testing.TB, e *engine.Engine) *rig {
-	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
+func newRig(tb testing.TB, e *engine.Engine, coll *mongo.Collection) *rig {
+	r := &rig{TB: tb, server: &server{engine: e, coll: coll}, ops: &attempt.Group{}}
 	r.Leases = NewLeases(e, r.ops, r, nil)
 	r.commands = r.server
 	return r
 }
 
-// grant has an entry stand in the document with this _id.
+// grant has an entry stand in a new document with this _id.
 func (r *rig) grant(id int, tag string) engine.Grant { return r.grantBy(id, tag, engine.Terms{}) }
 
 // grantBy is grant by terms.
 func (r *rig) grantBy(id int, tag string, terms engine.Terms) engine.Grant {
-	own := engine.Entry{Tag: tag, ID: uuid.New(), Seq: int64(id), Fence: int64(id)}
-	if terms.Least > 0 {
-		own.Until = time.Now().Add(terms.Least + r.engine.Tolerance)
+	r.Helper()
+	_, err := r.server.coll.ReplaceOne(context.Background(), doclock.ID(int32(id)), bson.D{}, options.Replace().SetUpsert(true))
+	if err != nil {
+		r.Fatal(err)
 	}
-	img := &engine.Image{
-		ID:   bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(id))},
-		Lock: engine.Lock{Fence: own.Fence, Entries: []engine.Entry{own}},
+	f, err := r.engine.ParseFilter(doclock.ID(int32(id)))
+	if err != nil {
+		r.Fatal(err)
 	}
-	g := r.engine.Grant(img, engine.Request{Tag: tag, ID: own.ID, Terms: terms})
-	r.server.mu.Lock()
-	defer r.server.mu.Unlock()
-	r.server.entries[own.ID] = &entry{document: id, expires: time.Now().Add(g.TTL + r.engine.Tolerance)}
-	return g
+	request := engine.Request{Tag: tag, ID: uuid.New(), Terms: terms}
+	got, err := r.engine.Acquire(context.Background(), f, request)
+	if err != nil || got.Outcome != engine.Granted {
+		r.Fatal(got.Outcome, err)
+	}
+	return r.engine.Grant(got.Image, request)
 }
+
+// entries are those of a lease's document.
+func (r *rig) entries(h *Lease) []engine.Entry {
+	r.Helper()
+	img, err := r.engine.Read(context.Background(), h.grant.Pin)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return img.Lock.Entries
+}
+
+// entry is a lease's, or a zero one if it is gone.
+func (r *rig) entry(h *Lease) (own engine.Entry) {
+	r.Helper()
+	for _, e := range r.entries(h) {
+		if e.ID == h.ID() {
+			own = e
+		}
+	}
+	return own
+}
+
+// change changes a lease's document, as somebody else's command does.
+func (r *rig) change(h *Lease, update any) {
+	r.Helper()
+	if _, err := r.server.coll.UpdateByID(context.Background(), h.DocumentID(), update); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// remove takes the entries out.
+func (r *rig) remove(h *Lease) { r.change(h, bson.M{"$unset": bson.M{"lock.tags": 1}}) }
 
 func (r *rig) take(id int, tag string) *Lease {
 	return r.New(r.grant(id, tag), r.engine.Clocks())
@@ -194,7 +225,9 @@ func (r *rig) somebody() *somebody {
 	return s
 }
 
-func (s *somebody) Next(engine.Grant) *engine.Successor { return &engine.Successor{} }
+func (s *somebody) Next(engine.Grant) *engine.Successor {
+	return &engine.Successor{Request: engine.Request{Tag: "write", ID: uuid.New()}}
+}
 
 func (s *somebody) Ended(e Ending) {
 	s.rig.Ended(e)

@@ -101,7 +101,6 @@ func TestDeleteUnderATagThatToleratesOthers(t *testing.T) {
 func TestWritesAreInOneOrder(t *testing.T) {
 	virtual(t, func(r *rig) {
 		l := r.take(1, "read")
-		entry := r.server.entries[l.ID()]
 		r.delay("write", time.Second)
 		begun := time.Now()
 		var group sync.WaitGroup
@@ -112,8 +111,8 @@ func TestWritesAreInOneOrder(t *testing.T) {
 		if passed := time.Since(begun); passed < 3*time.Second {
 			r.Errorf("three writes of a second took %v", passed)
 		}
-		if entry.writes != 3 {
-			r.Errorf("the last write has the number %d", entry.writes)
+		if n := r.entry(l).Writes; n != 3 {
+			r.Errorf("the last write has the number %d", n)
 		}
 	})
 }

@@ -22,11 +22,7 @@ func (r *rig) wantLimit(what string, err error) {
 }
 
 // expires is when the server lets others in.
-func (r *rig) expires(h *Lease) time.Time {
-	r.server.mu.Lock()
-	defer r.server.mu.Unlock()
-	return r.server.entries[h.ID()].expires
-}
+func (r *rig) expires(h *Lease) time.Time { return r.entry(h).Expires }
 
 // A lease that is renewed for ever ends with its limit, alone and in batches. The
 // server keeps it for a TTL and the tolerance after the last renewal before that.
@@ -38,7 +34,7 @@ func TestALeaseEndsWithItsLimit(t *testing.T) {
 					begun := time.Now()
 					var leases []*Lease
 					for i := range n {
-						leases = append(leases, r.limited(100+i, most))
+						leases = append(leases, r.limited(400+i, most))
 					}
 					others := r.many(2) // which go on
 					kept := r.keep(append(leases, others...)...)
@@ -185,7 +181,7 @@ func TestTheEndsOfALimitedLease(t *testing.T) {
 			r.keep(h)
 			time.Sleep(ttl / 2)
 			if removed {
-				r.server.remove(h)
+				r.remove(h)
 			}
 			<-h.Done()
 			r.wantSent(sent...) // after a third, two thirds and a whole TTL: the last one is by what is left

@@ -79,7 +79,7 @@ func TestEventsOfCommands(t *testing.T) {
 				e := r.observe()
 				h := r.announced(1, "write")
 				if c.gone {
-					r.server.remove(h)
+					r.remove(h)
 				}
 				if c.fault != nil {
 					r.fault(func(context.Context, call) error { return c.fault })

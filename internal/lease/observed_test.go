@@ -94,7 +94,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		if failed < 3 || failed != len(all)-1 {
 			t.Errorf("%d renewals have failed in %d events", failed, len(all))
 		}
-		if last.Kind != doclock.EventLost || !errors.Is(last.Err, doclock.ErrLost) || last.Owner != "ann" || last.LeaseID != h.ID() || last.Fence != 1 || last.Tag != "write" || !last.DocumentID.Equal(h.DocumentID()) {
+		if last.Kind != doclock.EventLost || !errors.Is(last.Err, doclock.ErrLost) || last.Owner != "ann" || last.LeaseID != h.ID() || last.Fence != h.Fence() || last.Tag != "write" || !last.DocumentID.Equal(h.DocumentID()) {
 			t.Errorf("at the end: %+v", last)
 		}
 		if want := ttl/3 + ttl; last.Held < want-aLittle || last.Held > want+ttl/9+aLittle {
@@ -186,7 +186,7 @@ func TestEventsOfABatch(t *testing.T) {
 		e.take()
 		time.Sleep(ttl / 2)
 		r.wantEvents(e, "renewed 1", "renewed 1", "renewed 1")
-		r.server.remove(all[1])
+		r.remove(all[1])
 		time.Sleep(ttl / 3)
 		r.wantEvents(e, "renewed 3", "lost 3", "renewed 3") // the renewal, and the read that names the lost one
 		r.fault(func(_ context.Context, c call) error {
@@ -239,8 +239,8 @@ func TestContextsOfEvents(t *testing.T) {
 // the lease is locked meanwhile.
 func TestNoObserver(t *testing.T) {
 	readings := 0
-	e := unconnected(t)
-	r := newRig(t, e)
+	e, coll := connected(t)
+	r := newRig(t, e, coll)
 	h := r.take(1, "write")
 	e.Clock = func() engine.Reading { readings++; return engine.Reading{} }
 	v, ctx, leases := &verdict{}, t.Context(), []*Lease{h}

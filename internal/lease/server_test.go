@@ -9,27 +9,18 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// server answers commands from memory, after a millisecond.
+// server is a collection in memory. Its commands take a millisecond, and meet what a test adds.
 type server struct {
 	engine *engine.Engine
+	coll   *mongo.Collection // the tests' own view
 
-	mu      sync.Mutex
-	entries map[uuid.UUID]*entry
-	log     []call
-	fault   func(ctx context.Context, c call) error // before the command is executed, or nil
-	lose    func(c call) error                      // after it, or nil
-	until   time.Time                               // of the entries that are read
-	refuse  bool                                    // conversions
-}
-
-// entry is one that stands in a document.
-type entry struct {
-	document int
-	expires  time.Time
-	writes   int64
-	key      uuid.UUID
+	mu    sync.Mutex
+	log   []call
+	fault func(ctx context.Context, c call) error // before the command is executed, or nil
+	lose  func(c call) error                      // after it, or nil
 }
 
 // call is a command that was sent.
@@ -61,15 +52,8 @@ func (s *server) forget() {
 	s.log = nil
 }
 
-// remove takes an entry out, as somebody else's command does.
-func (s *server) remove(h *Lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, h.ID())
-}
-
-// execute logs a command and executes it.
-func (s *server) execute(ctx context.Context, name string, grants []engine.Grant, do func()) (sent engine.Reading, err error) {
+// execute logs a command, and sends it.
+func (s *server) execute(ctx context.Context, name string, grants []engine.Grant, send func(context.Context) error) (sent engine.Reading, err error) {
 	sent = s.engine.Clocks()
 	if err := engine.BeginSending(ctx); err != nil {
 		return sent, err
@@ -90,151 +74,88 @@ func (s *server) execute(ctx context.Context, name string, grants []engine.Grant
 	if !attempt.Sleep(ctx, time.Millisecond) {
 		return sent, ctx.Err()
 	}
-	s.mu.Lock()
-	do()
-	s.mu.Unlock()
+	err = send(engine.WithSending(ctx, nil))
 	if lose != nil {
-		err = lose(c)
+		if lost := lose(c); lost != nil {
+			return sent, lost
+		}
 	}
 	return sent, err
 }
 
-// one executes a command that finds the grant's entry or none.
-func (s *server) one(ctx context.Context, name string, g engine.Grant, outcome engine.Outcome, do func(*entry)) (engine.Answer, error) {
-	a := engine.Answer{Outcome: engine.Lost}
-	sent, err := s.execute(ctx, name, []engine.Grant{g}, func() {
-		if e := s.entries[g.ID]; e != nil {
-			a.Outcome = outcome
-			do(e)
-		}
-	})
+// one sends a command of one lease.
+func (s *server) one(ctx context.Context, name string, g engine.Grant, send func(context.Context) (engine.Answer, error)) (a engine.Answer, err error) {
+	sent, err := s.execute(ctx, name, []engine.Grant{g}, func(ctx context.Context) (err error) { a, err = send(ctx); return err })
+	if err != nil {
+		a = engine.Answer{}
+	}
 	a.Sent = sent
 	return a, err
 }
 
-func (s *server) extend(g engine.Grant) func(*entry) {
-	return func(e *entry) { e.expires = time.Now().Add(g.TTL + s.engine.Tolerance) }
-}
-
 func (s *server) Renew(ctx context.Context, g engine.Grant) (engine.Answer, error) {
-	return s.one(ctx, "renew", g, engine.Renewed, s.extend(g))
+	return s.one(ctx, "renew", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Renew(ctx, g) })
 }
 
 func (s *server) Release(ctx context.Context, g engine.Grant) (engine.Answer, error) {
-	return s.one(ctx, "release", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
+	return s.one(ctx, "release", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Release(ctx, g) })
+}
+
+func (s *server) Delete(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+	return s.one(ctx, "delete", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Delete(ctx, g) })
+}
+
+func (s *server) Write(ctx context.Context, g engine.Grant, u *engine.Update, k int64) (engine.Answer, error) {
+	return s.one(ctx, "write", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Write(ctx, g, u, k) })
+}
+
+func (s *server) WriteAndRelease(ctx context.Context, g engine.Grant, u *engine.Update) (engine.Answer, error) {
+	return s.one(ctx, "write and release", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.WriteAndRelease(ctx, g, u) })
+}
+
+func (s *server) Handoff(ctx context.Context, g engine.Grant, to engine.Successor) (engine.Answer, error) {
+	return s.one(ctx, "handoff", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Handoff(ctx, g, to) })
+}
+
+func (s *server) WriteAndHandOff(ctx context.Context, g engine.Grant, u *engine.Update, to engine.Successor) (engine.Answer, error) {
+	return s.one(ctx, "write and hand off", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.WriteAndHandOff(ctx, g, u, to) })
+}
+
+func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (engine.Answer, error) {
+	return s.one(ctx, "detach", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Detach(ctx, g, key) })
+}
+
+func (s *server) Convert(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
+	return s.one(ctx, "convert", g, func(ctx context.Context) (engine.Answer, error) { return s.engine.Convert(ctx, g, k, to) })
+}
+
+func (s *server) RenewAll(ctx context.Context, grants []engine.Grant) (a engine.Answer, err error) {
+	sent, err := s.execute(ctx, "renew all", grants, func(ctx context.Context) (err error) { a, err = s.engine.RenewAll(ctx, grants); return err })
+	if err != nil {
+		a = engine.Answer{Outcome: engine.Lost}
+	}
+	a.Sent = sent
+	return a, err
 }
 
 func (s *server) ReleaseAll(ctx context.Context, grants []engine.Grant) (missing int, err error) {
-	_, err = s.execute(ctx, "release all", grants, func() {
-		for _, g := range grants {
-			if s.entries[g.ID] == nil {
-				missing++
-			}
-			delete(s.entries, g.ID)
-		}
+	_, err = s.execute(ctx, "release all", grants, func(ctx context.Context) (err error) {
+		missing, err = s.engine.ReleaseAll(ctx, grants)
+		return err
 	})
 	return missing, err
 }
 
-func (s *server) Delete(ctx context.Context, g engine.Grant) (engine.Answer, error) {
-	return s.one(ctx, "delete", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
-}
-
-func (s *server) Write(ctx context.Context, g engine.Grant, _ *engine.Update, k int64) (engine.Answer, error) {
-	return s.one(ctx, "write", g, engine.Applied, func(e *entry) { e.writes = k })
-}
-
-func (s *server) WriteAndRelease(ctx context.Context, g engine.Grant, _ *engine.Update) (engine.Answer, error) {
-	return s.one(ctx, "write and release", g, engine.Applied, func(*entry) { delete(s.entries, g.ID) })
-}
-
-func (s *server) RenewAll(ctx context.Context, grants []engine.Grant) (engine.Answer, error) {
-	a := engine.Answer{Outcome: engine.Renewed}
-	sent, err := s.execute(ctx, "renew all", grants, func() {
-		for _, g := range grants {
-			if e := s.entries[g.ID]; e != nil {
-				s.extend(g)(e)
-			} else {
-				a.Outcome = engine.Lost
-			}
-		}
-	})
-	a.Sent = sent
-	if err != nil {
-		a.Outcome = engine.Lost
-	}
-	return a, err
-}
-
 func (s *server) Standing(ctx context.Context, grants []engine.Grant) (all []engine.Standing, sent engine.Reading, err error) {
-	all = make([]engine.Standing, len(grants))
-	sent, err = s.execute(ctx, "read", grants, func() {
-		for i, g := range grants {
-			if e := s.entries[g.ID]; e != nil {
-				all[i] = engine.Standing{Left: min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)}
-			} else {
-				all[i] = engine.Standing{Lost: &engine.Answer{Outcome: engine.Lost, Image: &engine.Image{Lock: engine.Lock{Fence: g.Fence}}}}
-			}
-		}
+	sent, err = s.execute(ctx, "read", grants, func(ctx context.Context) (err error) {
+		all, _, err = s.engine.Standing(ctx, grants)
+		return err
 	})
 	return all, sent, err
 }
 
-func (s *server) Handoff(ctx context.Context, g engine.Grant, _ engine.Successor) (engine.Answer, error) {
-	return s.handOff(ctx, "handoff", g)
-}
-
-func (s *server) WriteAndHandOff(ctx context.Context, g engine.Grant, _ *engine.Update, _ engine.Successor) (engine.Answer, error) {
-	return s.handOff(ctx, "write and hand off", g)
-}
-
-func (s *server) handOff(ctx context.Context, name string, g engine.Grant) (engine.Answer, error) {
-	a, err := s.one(ctx, name, g, engine.Granted, func(*entry) { delete(s.entries, g.ID) })
-	if a.Outcome == engine.Granted {
-		a.Image = &engine.Image{ID: g.Pin.ID()}
-	}
-	return a, err
-}
-
-func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (engine.Answer, error) {
-	return s.one(ctx, "detach", g, engine.Detached, func(e *entry) {
-		e.key = key
-		s.extend(g)(e)
-	})
-}
-
-// Convert is refused where the server is set to refuse.
-func (s *server) Convert(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
-	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.Pin.ID()}}
-	sent, err := s.execute(ctx, "convert", []engine.Grant{g}, func() {
-		own, made := s.entries[g.ID], s.entries[to.ID]
-		switch {
-		case made != nil:
-			a.Outcome = engine.Granted
-		case own != nil && (s.refuse || own.writes >= k):
-			a.Outcome = engine.Conflict
-			own.writes = max(own.writes, k)
-		case own != nil:
-			a.Outcome = engine.Granted
-			delete(s.entries, g.ID)
-			s.entries[to.ID] = &entry{document: own.document}
-		}
-		if e := s.entries[to.ID]; e != nil {
-			e.expires = time.Now().Add(s.engine.LeaseBy(to.Tag, to.Terms) + s.engine.Tolerance)
-			a.Image.Lock.Entries = []engine.Entry{{Tag: to.Tag, ID: to.ID, Seq: g.Seq + 1, Fence: g.Fence + 1}}
-		}
-	})
-	a.Sent = sent
-	return a, err
-}
-
-func (s *server) Read(ctx context.Context, _ engine.Pin) (*engine.Image, error) {
-	img := &engine.Image{}
-	_, err := s.execute(ctx, "read", nil, func() {
-		for id, e := range s.entries {
-			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: id, Fence: int64(e.document), Key: e.key, Until: s.until, Writes: e.writes})
-		}
-	})
+func (s *server) Read(ctx context.Context, pin engine.Pin) (img *engine.Image, err error) {
+	_, err = s.execute(ctx, "read", nil, func(ctx context.Context) (err error) { img, err = s.engine.Read(ctx, pin); return err })
 	return img, err
 }
 

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestLeasesTogether(t *testing.T) {
 		"release, and the request is lost":   {ReleaseAll, refuseOnce("release all", broken), []string{"release all", "release all"}, 0},
 		"release, and it is refused":         {ReleaseAll, refuseOnce("release all", &engine.Failure{Nothing: true}), []string{"release", "release", "release", "release all"}, 0},
 		"release, and one has a command out": {ReleaseAll, busy, []string{"release", "release all"}, 0},
-		"release, and one is gone":           {ReleaseAll, func(r *rig, all []*Lease) { r.server.remove(all[1]) }, []string{"read", "release all"}, 3},
+		"release, and one is gone":           {ReleaseAll, func(r *rig, all []*Lease) { r.remove(all[1]) }, []string{"read", "release all"}, 3},
 		"release, and one's time is up": {ReleaseAll, func(_ *rig, all []*Lease) {
 			all[1].mu.Lock()
 			all[1].validity.ttl = aLittle
@@ -37,7 +38,7 @@ func TestLeasesTogether(t *testing.T) {
 		"renew, and the reply is lost":    {renewals, loseOnce("renew all", broken), []string{"read", "renew all", "renew all"}, 0},
 		"renew, and it is refused":        {renewals, refuseOnce("renew all", &engine.Failure{Nothing: true}), []string{"read", "renew", "renew", "renew", "renew all"}, 0},
 		"renew, and one is being renewed": {renewals, busy, []string{"renew", "renew all"}, 0},
-		"renew, and one is gone":          {renewals, func(r *rig, all []*Lease) { r.server.remove(all[1]) }, []string{"read", "renew all"}, 1},
+		"renew, and one is gone":          {renewals, func(r *rig, all []*Lease) { r.remove(all[1]) }, []string{"read", "renew all"}, 1},
 		"renew, and the request is lost":  {renewals, refuseOnce("renew all", broken), []string{"read", "renew all", "renew all"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,4 +97,16 @@ func refuseOnce(name string, err error) func(*rig, []*Lease) {
 func busy(_ *rig, all []*Lease) {
 	all[1].renewing <- struct{}{}
 	time.AfterFunc(aLittle, all[1].renewing.unlock)
+}
+
+// A renewal of several that no server answers says why, of each.
+func TestRenewalOfSeveralThatFails(t *testing.T) {
+	virtual(t, func(r *rig) {
+		down := errors.New("no server is there")
+		r.fault(func(context.Context, call) error { return down })
+		for _, err := range RenewAll(r.Context(), r.many(3)) {
+			r.wantErr("Renew", err, down)
+			r.wantErr("Renew", err, doclock.ErrLost)
+		}
+	})
 }

@@ -83,7 +83,7 @@ func TestVerdictsOfVectors(t *testing.T) {
 				}
 				r.commands = commands
 				g := r.grant(7, "read")
-				g.ID = id("me")
+				g.ID, g.Fence = id("me"), 7
 				if v.LastDone != "" {
 					g.LastDone = id(v.LastDone)
 				}

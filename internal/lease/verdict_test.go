@@ -39,7 +39,7 @@ func TestAnotherLeasesLossIsNoVerdict(t *testing.T) {
 			virtual(t, func(r *rig) {
 				outer, inner := r.take(1, "write"), r.take(2, "write")
 				ctx := r.keep(outer)[0]
-				r.server.remove(outer)
+				r.remove(outer)
 				r.wantErr("Renew", outer.Renew(context.Background()), doclock.ErrLost)
 				err := command(ctx, inner)
 				if !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
