@@ -13,7 +13,7 @@ import (
 // silent are the calls that can fail, and send nothing: their error is of an argument,
 // or what is known already.
 var silent = []string{
-	"New", "Lease.Err", "WantError.Unwrap", "Entry.MarshalJSON", "Entry.UnmarshalJSON", "Lock.MarshalJSON", "Option.ApplyLocker", "AcquireOption.ApplyAcquire",
+	"New", "Lease.Err", "WantError.Unwrap", "Entry.MarshalJSON", "Entry.UnmarshalJSON", "Lock.MarshalJSON", "Option.ApplyLocker", "AcquireOption.ApplyAcquire", "LockOf",
 }
 
 // Each public call that can fail has a row, or sends nothing.
