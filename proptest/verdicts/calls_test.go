@@ -35,19 +35,19 @@ const soon, late = 3 * time.Second, 45 * time.Second // less than a TTL, and mor
 // common are the failures that any command can meet.
 var common = []failure{
 	{"nothing fails", func(*world) {}},
-	{"away, back before the TTL is over", func(w *world) { w.away(soon); synctest.Wait() }},
-	{"away, back later", func(w *world) { w.away(late); synctest.Wait() }},
+	{"away briefly", func(w *world) { w.away(soon); synctest.Wait() }},
+	{"away long", func(w *world) { w.away(late); synctest.Wait() }},
 	{"reply lost", func(w *world) { w.broken(w.mem.LoseReplies, 0) }},
-	{"reply lost, away, back later", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
-	{"request lost, away, back later", func(w *world) { w.broken(w.mem.LoseRequests, late) }},
+	{"reply lost, away long", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
+	{"request lost, away long", func(w *world) { w.broken(w.mem.LoseRequests, late) }},
 	{"refused", func(w *world) { w.refuse(1000, 13) }},
 	{"fail-over", func(w *world) { w.refuse(4, 10107) }},
 	{"overloaded", func(w *world) { w.refuse(6, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
-	{"ctx ends during the command", func(w *world) {
+	{"ctx ends", func(w *world) {
 		w.mem.Delay(1, 2*time.Second, w.kinds()...)
 		w.limit(time.Second)
 	}},
-	{"the caller's command monitor panics", func(w *world) { w.panics.Store(true) }},
+	{"the monitor panics", func(w *world) { w.panics.Store(true) }},
 }
 
 // ofAcquires are those of calls that ask for a lock.
@@ -62,9 +62,9 @@ var ofEntries = append(common[:len(common):len(common)], failure{"the entry is g
 
 // ofLeases are those of calls under a lease.
 var ofLeases = append(common[:len(common):len(common)],
-	failure{"away, the time is up before the call", func(w *world) { w.away(late); w.passed() }},
-	failure{"refused, the time is up before the call", func(w *world) { time.Sleep(ttl); w.relied = time.Now(); w.refuse(1000, 13) }},
-	failure{"the lock is lost before the call", func(w *world) {
+	failure{"away, expired before the call", func(w *world) { w.away(late); w.passed() }},
+	failure{"refused, expired before the call", func(w *world) { time.Sleep(ttl); w.relied = time.Now(); w.refuse(1000, 13) }},
+	failure{"lost before the call", func(w *world) {
 		w.must(w.mem.Lose(w.held()))
 		w.passed()
 	}},
@@ -74,32 +74,32 @@ var ofLeases = append(common[:len(common):len(common)],
 var ofFunctions = []failure{
 	{"nothing fails", func(*world) {}},
 	{"fn fails", func(w *world) { w.returned = errOwn }},
-	{"fn returns another lock's `ErrLost`", func(w *world) { w.returned = doclock.ErrLost }},
-	{"fn returns another lock's `ErrNotAcquired`", func(w *world) { w.returned = doclock.ErrNotAcquired }},
-	{"fn returns a write's `ErrOutcomeUnknown`", func(w *world) { w.returned = doclock.ErrOutcomeUnknown }},
-	{"away while fn works, back before the TTL is over", func(w *world) { w.away(soon); time.Sleep(2 * ttl) }},
-	{"away while fn works, back later, before fn's end", func(w *world) { w.away(late); time.Sleep(2 * late) }},
-	{"away while fn works, and after it", func(w *world) { w.away(2 * time.Minute); time.Sleep(late) }},
+	{"fn returns an `ErrLost`", func(w *world) { w.returned = doclock.ErrLost }},
+	{"an `ErrNotAcquired`", func(w *world) { w.returned = doclock.ErrNotAcquired }},
+	{"an `ErrOutcomeUnknown`", func(w *world) { w.returned = doclock.ErrOutcomeUnknown }},
+	{"away briefly while fn works", func(w *world) { w.away(soon); time.Sleep(2 * ttl) }},
+	{"away long while fn works", func(w *world) { w.away(late); time.Sleep(2 * late) }},
+	{"away until after fn's end", func(w *world) { w.away(2 * time.Minute); time.Sleep(late) }},
 	{"away, and fn returns ctx's error", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = w.inner.Err() }},
 	{"away, and fn returns the cause", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = context.Cause(w.inner) }},
 	{nobodyWants, func(w *world) { w.away(2 * ttl); time.Sleep(3 * ttl) }},
-	{"away during the release, back before the TTL is over", func(w *world) { w.away(soon); synctest.Wait() }},
-	{"away during the release, back later", func(w *world) { w.away(late); synctest.Wait() }},
-	{"the release's reply is lost", func(w *world) { w.broken(w.mem.LoseReplies, 0) }},
-	{"the release's reply is lost, away, back later", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
+	{"away briefly at the release", func(w *world) { w.away(soon); synctest.Wait() }},
+	{"away long at the release", func(w *world) { w.away(late); synctest.Wait() }},
+	{"its reply lost", func(w *world) { w.broken(w.mem.LoseReplies, 0) }},
+	{"its reply lost, away long", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
 	{"the release is refused", func(w *world) { w.refuse(1000, 13) }},
 	{"renewals and the release are refused", func(w *world) { w.refuse(100_000, 13); time.Sleep(late) }},
 	{"fail-over", func(w *world) { w.refuse(4, 10107) }},
 	{"overloaded", func(w *world) { w.refuse(6, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
-	{"the lock is lost while fn works", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl) }},
+	{"lost while fn works", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl) }},
 	{"lost, and fn fails", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl); w.returned = errOwn }},
 	{"lost just before fn's end", func(w *world) { w.must(w.mem.Lose(w.lease)); <-w.letIn; time.Sleep(time.Millisecond) }},
-	{"the caller's command monitor panics at the release", func(w *world) { w.panics.Store(true) }},
+	{"the monitor panics at the release", func(w *world) { w.panics.Store(true) }},
 	{"ctx ends while fn works", func(w *world) { w.end(); w.returned = context.Cause(w.inner) }},
 }
 
 // nobodyWants is the failure without a rival.
-const nobodyWants = "away for longer than the TTL, and nobody wants the lock"
+const nobodyWants = "away longer than the TTL, and nobody wants the lock"
 
 func nothing(*world) {}
 

@@ -115,6 +115,9 @@ func acquired(w *world, c call, err error) {
 	if errors.Is(err, doclock.ErrNotAcquired) && w.ran || count(err) > 1 && !ofEntries {
 		w.Errorf("%v; its function ran: %t", err, w.ran)
 	}
+	if hidden := c.name == "Cancel" || c.name == "Touch"; err != nil && errors.Is(err, doclock.ErrNotAcquired) == hidden {
+		w.Errorf("it is ErrNotAcquired, or should be: %v", err)
+	}
 	if errors.Is(err, doclock.ErrNotFound) && !w.rivals {
 		w.Errorf("the document is free: %v", err)
 	}
@@ -181,7 +184,7 @@ func compensates(err error) bool {
 }
 
 // render is a table with a column for all calls with the same cells, and a line for all failures with the same cells.
-// Below it stand the failures that no call returns an error for.
+// Below it stand the failures that all calls answer alike. A line of panics is left out.
 func render(failures []failure, calls []call, cells map[string][]string) string {
 	var columns, lines [][]string // of names
 	for _, c := range calls {
@@ -200,16 +203,19 @@ func render(failures []failure, calls []call, cells map[string][]string) string 
 		fmt.Fprintf(&text, " %s |", strings.Join(of, "; "))
 	}
 	text.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
-	harmless := ""
+	var below strings.Builder
 	for _, of := range lines {
-		switch names := strings.Join(of, "; "); strings.ReplaceAll(rows[of[0]], " nil |", "") {
-		case "":
-			harmless = names
+		names, row := strings.Join(of, "; "), rows[of[0]]
+		first, _, _ := strings.Cut(row, " |")
+		switch {
+		case strings.Contains(row, " panic |") && strings.ReplaceAll(strings.ReplaceAll(row, " nil |", ""), " panic |", "") == "":
+		case row == strings.Repeat(first+" |", len(columns)):
+			fmt.Fprintf(&below, "- All return%s: %s.\n", first, names)
 		default:
-			fmt.Fprintf(&text, "| %s |%s\n", names, rows[of[0]])
+			fmt.Fprintf(&text, "| %s |%s\n", names, row)
 		}
 	}
-	return text.String() + "\nAll return nil: " + harmless + ".\n"
+	return text.String() + "\n" + below.String()
 }
 
 // joined adds a name to the names that are like it, or to none.

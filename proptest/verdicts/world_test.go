@@ -332,12 +332,13 @@ var errOwn = errors.New("fn's own")
 // mayHaveEnded says that an acquire's error speaks of the leases that it was to take over.
 func mayHaveEnded(err error) bool { return strings.Contains(err.Error(), "may have ended") }
 
-// words is a cell's text. What the function has returned is its own, whatever it is.
+// words is a cell's text: the verdicts on the lock. Beside none, or beside ErrNotAcquired alone, it has the reasons. An
+// unknown outcome must have one, too. What the function has returned is its own, whatever it is.
 func words(err, returned error) string {
 	if err == nil {
 		return "nil"
 	}
-	var all []string
+	var all, reasons []string
 	for _, v := range verdicts {
 		if errors.Is(err, v.err) {
 			all = append(all, v.word)
@@ -357,11 +358,19 @@ func words(err, returned error) string {
 		{errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !unreachable, "ctx's"},
 	} {
 		if c.is {
-			all = append(all, c.word)
+			reasons = append(reasons, c.word)
 		}
 	}
-	if len(all) == 0 {
+	if errors.Is(err, doclock.ErrNotAcquired) && len(all)+len(reasons) > 1 {
+		all = all[1:] // each acquire's error is that
+	}
+	switch {
+	case len(all)+len(reasons) == 0:
 		return err.Error()
+	case len(all) == 0:
+		return strings.Join(reasons, ", ")
+	case errors.Is(err, doclock.ErrOutcomeUnknown) && len(reasons) == 0:
+		all = append(all, "without a reason")
 	}
 	return strings.Join(all, ", ")
 }
