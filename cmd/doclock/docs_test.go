@@ -12,6 +12,7 @@ import (
 
 	"github.com/doclock/doclock/relations"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 //go:generate go test -run TestDocs -update .
@@ -119,13 +120,28 @@ func asCommand(line string) error {
 	return err
 }
 
-// reference has the usage, the purpose and the flags of each subcommand.
+// reference has the usage, the purpose and the flags of each subcommand, and of a flag like an earlier one its name.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
+	seen := map[string]bool{}
 	for _, cmd := range root.Commands() {
-		if cmd.IsAvailableCommand() {
-			fmt.Fprintf(&b, "%s\n    %s.\n%s\n", cmd.UseLine(), cmd.Short, cmd.LocalNonPersistentFlags().FlagUsages())
+		if !cmd.IsAvailableCommand() {
+			continue
 		}
+		flags, again := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError), ""
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if seen[f.Name+f.Usage] {
+				again += " --" + f.Name
+				return
+			}
+			seen[f.Name+f.Usage] = true
+			flags.AddFlag(f)
+		})
+		fmt.Fprintf(&b, "%s\n    %s.\n%s", cmd.UseLine(), cmd.Short, flags.FlagUsages())
+		if again != "" {
+			fmt.Fprintf(&b, "      as above:%s\n", again)
+		}
+		b.WriteString("\n")
 	}
 	return b.String() + "Flags of all subcommands\n" + root.PersistentFlags().FlagUsages()
 }
