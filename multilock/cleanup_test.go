@@ -285,7 +285,7 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 		option doclock.AcquireOption
 	}{
 		"TTL":         {40 * time.Second, doclock.TTL(40 * time.Second)},
-		"HoldAtLeast": {20 * time.Hour, doclock.HoldAtLeast(20 * time.Hour)},
+		"HoldAtLeast": {time.Hour, doclock.HoldAtLeast(time.Hour)},
 	}
 	for name, owe := range map[string]func(o *pair, down func(), opt doclock.AcquireOption){
 		"a lost reply, and the caller has left": func(o *pair, down func(), opt doclock.AcquireOption) {
