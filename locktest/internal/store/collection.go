@@ -47,13 +47,34 @@ func bucket(v bson.RawValue) string {
 	}
 }
 
-// candidates are the documents among which those are that a filter matches.
+// candidates are the documents among which those are that a filter matches: all, if it names no _id, and no list of them.
 func (c *collection) candidates(filter bson.RawValue) []*record {
 	id := value.Get(filter, "_id")
-	if value.IsMissing(id) || value.IsNullish(id) || id.Type == bson.TypeRegex || query.IsOperators(id) {
+	if isExact(id) {
+		return c.byID[bucket(id)]
+	}
+	listed := value.Elements(value.Get(id, "$in"))
+	if len(listed) == 0 || !query.IsOperators(id) || slices.ContainsFunc(listed, func(id bson.RawValue) bool { return !isExact(id) }) {
 		return c.records
 	}
-	return c.byID[bucket(id)]
+	named := map[*record]bool{}
+	for _, id := range listed {
+		for _, r := range c.byID[bucket(id)] {
+			named[r] = true
+		}
+	}
+	var found []*record
+	for _, r := range c.records { // in their order
+		if named[r] {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// isExact says that a condition on an _id is a value which only that _id equals.
+func isExact(id bson.RawValue) bool {
+	return !value.IsMissing(id) && !value.IsNullish(id) && id.Type != bson.TypeRegex && !query.IsOperators(id)
 }
 
 // matching are the documents that a filter matches, at most limit; 0 is all.
