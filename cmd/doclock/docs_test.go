@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/doclock/doclock/relations"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -40,23 +39,6 @@ func TestDocs(t *testing.T) {
 		}
 	case got != want:
 		t.Errorf("%s is not what the commands say; renew it with go generate, in cmd/doclock", docsPage)
-	}
-}
-
-// The guide shows the matrices of the presets.
-func TestMatricesOfPresets(t *testing.T) {
-	t.Parallel()
-	guide, err := os.ReadFile("../../docs/guide.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for call, rules := range map[string]relations.Rules{
-		"Exclusive()": relations.Exclusive(), "Semaphore(3)": relations.Semaphore(3), "ReadPreferring()": relations.ReadPreferring(),
-		"WritePreferring()": relations.WritePreferring(), "Fair()": relations.Fair(), "MultiGranularity()": relations.MultiGranularity(),
-	} {
-		if want := "\n" + call + "\n" + rules.Matrix(); !strings.Contains(string(guide), want) {
-			t.Errorf("the guide doesn't show%s", want)
-		}
 	}
 }
 
