@@ -8,7 +8,7 @@
 //
 //	mutant: what the mutated library does wrong
 //	rule: the number of the rule in docs/protocol.md that it breaks, if it breaks one
-//	why: the effect on the user, unless the rule's row has it
+//	why: the effect on the user, unless the rule says it
 //	file: from the module's root
 //	tests: the pattern of the tests that must notice it, and of their subtests after a slash
 //	in: their package
