@@ -14,14 +14,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// failure is a column: what happens from the begin of the call on, or in the time
+// failure is what happens from the begin of the call on, or in the time
 // before it.
 type failure struct {
 	name string
 	arm  func(*world)
 }
 
-// call is a row. Its begin is what the caller has before.
+// call is one of a caller. Its begin is what the caller has before.
 type call struct {
 	name   string
 	begin  func(*world)
@@ -111,24 +111,24 @@ var (
 
 var acquires = []call{
 	{name: "TryAcquire", begin: nothing, send: func(w *world) error { _, err := w.locks.TryAcquire(w.ctx, one, "write"); return err }},
-	{name: "TryAcquire, TakeOver", begin: (*world).acquireAlone, send: func(w *world) error {
+	{name: "TryAcquire(TakeOver)", begin: (*world).acquireAlone, send: func(w *world) error {
 		_, err := w.locks.TryAcquire(w.ctx, one, "write", doclock.TakeOver(doclock.Holder{ID: w.lease.ID(), Fence: w.lease.Fence()}))
 		return err
 	}},
 	{name: "Acquire", begin: nothing, send: func(w *world) error { _, err := w.locks.Acquire(w.ctx, one, "write"); return err }},
-	{name: "Acquire, MaxWait(20s)", begin: nothing, send: func(w *world) error {
+	{name: "Acquire(MaxWait)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.Acquire(w.ctx, one, "write", doclock.MaxWait(20*time.Second))
 		return err
 	}},
-	{name: "TryAcquire, SkipLocked", begin: nothing, send: func(w *world) error {
+	{name: "TryAcquire(SkipLocked)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.TryAcquire(w.ctx, first, "write", doclock.SkipLocked())
 		return err
 	}},
-	{name: "Acquire, SkipLocked", begin: nothing, send: func(w *world) error {
+	{name: "Acquire(SkipLocked)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked())
 		return err
 	}},
-	{name: "Acquire, SkipLocked, MaxWait(20s)", begin: nothing, send: func(w *world) error {
+	{name: "Acquire(SkipLocked+MaxWait)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked(), doclock.MaxWait(20*time.Second))
 		return err
 	}},
@@ -136,16 +136,16 @@ var acquires = []call{
 		_, err := w.locks.AcquireBatch(w.ctx, first, "write", 2)
 		return err
 	}},
-	{name: "AcquireBatch, MaxWait(0)", begin: nothing, send: func(w *world) error {
+	{name: "AcquireBatch(MaxWait)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.AcquireBatch(w.ctx, first, "write", 2, doclock.MaxWait(0))
 		return err
 	}},
 	{name: "AcquireAll", begin: nothing, send: func(w *world) error { _, err := multilock.AcquireAll(w.ctx, w.both()...); return err }},
-	{name: "Do, before fn", begin: nothing, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.runs) }},
-	{name: "DoAll, before fn", begin: nothing, send: func(w *world) error {
+	{name: "Do before fn", begin: nothing, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.runs) }},
+	{name: "DoAll before fn", begin: nothing, send: func(w *world) error {
 		return multilock.DoAll(w.ctx, func(ctx context.Context, leases multilock.Leases) error { return w.runs(ctx, leases[0]) }, w.both()...)
 	}},
-	{name: "Lead, before fn", begin: nothing, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.runs) }},
+	{name: "Lead before fn", begin: nothing, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.runs) }},
 	{name: "Enqueue", begin: nothing, send: func(w *world) error { _, err := w.locks.Enqueue(w.ctx, one, "write"); return err }},
 }
 
@@ -162,7 +162,7 @@ var members = []locktest.Option{locktest.ReplicaSet()}
 
 var underLeases = []call{
 	{name: "Renew", begin: (*world).acquire, send: func(w *world) error { return w.lease.Renew(w.ctx) }},
-	{name: "context of KeepAlive, after a minute", begin: (*world).acquire, send: func(w *world) error {
+	{name: "KeepAlive's context a minute later", begin: (*world).acquire, send: func(w *world) error {
 		kept := w.lease.KeepAlive(w.ctx)
 		time.Sleep(time.Minute)
 		return context.Cause(kept)
@@ -183,7 +183,7 @@ var underLeases = []call{
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
 	{name: "Release", begin: (*world).acquire, send: func(w *world) error { return w.lease.Release(w.ctx) }},
-	{name: "Release, called again a minute later", begin: (*world).acquire, send: func(w *world) error {
+	{name: "Release again a minute later", begin: (*world).acquire, send: func(w *world) error {
 		_ = w.lease.Release(w.ctx)
 		time.Sleep(time.Minute)
 		w.mem.Fail(0, mongo.CommandError{})
@@ -218,7 +218,7 @@ var byOperators = []call{
 	{name: "EnsureIndexes", begin: (*world).operate, send: func(w *world) error { _, err := admin.EnsureIndexes(w.ctx, w.ours, []string{"write"}); return err }},
 	{name: "Break", begin: (*world).operate, send: func(w *world) error { _, err := admin.Break(w.ctx, w.ours, w.theirs); return err }},
 	{name: "Remove", begin: (*world).operate, send: removes},
-	{name: "Remove, at its removal", begin: func(w *world) { w.operate(); w.operates = false }, send: removes},
+	{name: "Remove at its removal", begin: func(w *world) { w.operate(); w.operates = false }, send: removes},
 	{name: "Sweep", begin: (*world).operate, send: func(w *world) error { _, err := admin.Sweep(w.ctx, w.ours, admin.DeleteIdle(time.Hour)); return err }},
 	{name: "CheckServer", begin: (*world).operate, send: func(w *world) error { _, err := doclock.CheckServer(w.ctx, w.ours); return err }},
 }

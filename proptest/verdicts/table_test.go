@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var update = flag.Bool("update", false, "write the table anew")
+var update = flag.Bool("update", false, "write the lists anew")
 
 const page = "../../docs/errors.md"
 
@@ -133,7 +133,7 @@ func acquired(w *world, c call, err error) {
 
 // ended checks the verdict of a call that ends a lease.
 func ended(w *world, c call, err error) {
-	if count(err) > 1 && c.name != "context of KeepAlive, after a minute" {
+	if count(err) > 1 && c.name != "KeepAlive's context a minute later" {
 		w.Errorf("several verdicts: %v", err)
 	}
 	ends := strings.Contains(c.name, "Release") || c.name == "Delete" || c.name == "Detach"
@@ -183,39 +183,42 @@ func compensates(err error) bool {
 	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
 
-// render is a table with a column for all calls with the same cells, and a line for all failures with the same cells.
-// Below it stand the failures that all calls answer alike. A line of panics is left out.
+// render is a line for all failures with the same cells: what some calls return, and what all others do. A panic, which
+// all commands have in common, is left out.
 func render(failures []failure, calls []call, cells map[string][]string) string {
-	var columns, lines [][]string // of names
-	for _, c := range calls {
-		columns = joined(columns, c.name, func(other string) bool { return slices.Equal(cells[other], cells[c.name]) })
-	}
+	var lines [][]string // of names
 	rows := map[string]string{}
 	for i, f := range failures {
-		for _, of := range columns {
-			rows[f.name] += " " + cells[of[0]][i] + " |"
+		from := map[string][]string{}
+		var verdicts []string
+		for _, c := range calls {
+			cell := cells[c.name][i]
+			if from[cell] == nil {
+				verdicts = append(verdicts, cell)
+			}
+			from[cell] = append(from[cell], c.name)
+		}
+		if from["panic"] != nil && len(from["panic"])+len(from["nil"]) == len(calls) {
+			continue
+		}
+		most := slices.MaxFunc(verdicts, func(a, b string) int { return len(from[a]) - len(from[b]) })
+		var said []string
+		for _, verdict := range verdicts {
+			if verdict != most {
+				said = append(said, verdict+" from "+strings.Join(from[verdict], ", "))
+			}
+		}
+		rows[f.name] = most
+		if said != nil {
+			rows[f.name] = strings.Join(said, "; ") + "; else " + most
 		}
 		lines = joined(lines, f.name, func(other string) bool { return rows[other] == rows[f.name] })
 	}
 	var text strings.Builder
-	text.WriteString("| |")
-	for _, of := range columns {
-		fmt.Fprintf(&text, " %s |", strings.Join(of, "; "))
-	}
-	text.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
-	var below strings.Builder
 	for _, of := range lines {
-		names, row := strings.Join(of, "; "), rows[of[0]]
-		first, _, _ := strings.Cut(row, " |")
-		switch {
-		case strings.Contains(row, " panic |") && strings.ReplaceAll(strings.ReplaceAll(row, " nil |", ""), " panic |", "") == "":
-		case row == strings.Repeat(first+" |", len(columns)):
-			fmt.Fprintf(&below, "- All return%s: %s.\n", first, names)
-		default:
-			fmt.Fprintf(&text, "| %s |%s\n", names, row)
-		}
+		fmt.Fprintf(&text, "- *%s*: %s.\n", strings.Join(of, "; "), rows[of[0]])
 	}
-	return text.String() + "\n" + below.String()
+	return text.String()
 }
 
 // joined adds a name to the names that are like it, or to none.
