@@ -76,12 +76,12 @@ func newBreak(c *cli) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&b.id, "id", "", "only the entry with this `ID`")
-	f.StringVar(&b.tag, "tag", "", "only the entries under this `TAG`")
-	f.StringVar(&b.owner, "owner", "", "only the entries of this `OWNER`")
-	f.BoolVar(&b.all, "all", false, "remove all that match, if there are several")
-	f.StringVar(&b.prefix, "prefix", "", "of all documents: the entries of owners whose names begin with this `TEXT`, such as web-3/")
-	f.DurationVar(&b.older, "older", 0, "of all documents: only the entries that arrived at least this `DURATION` ago, as in 90s or 2h")
-	f.StringVar(&b.within, "within", "", "of all documents: only those that match this `FILTER`, in extended JSON")
+	f.StringVar(&b.tag, "tag", "", "only entries under this `TAG`")
+	f.StringVar(&b.owner, "owner", "", "only entries of this `OWNER`")
+	f.BoolVar(&b.all, "all", false, "remove all that match")
+	f.StringVar(&b.prefix, "prefix", "", "in all documents: entries of owners that begin with this `TEXT`, such as web-3/")
+	f.DurationVar(&b.older, "older", 0, "in all documents: only entries that came this `DURATION` ago or earlier, as 90s or 2h")
+	f.StringVar(&b.within, "within", "", "in all documents: only in those that match this `FILTER`, extended JSON")
 	f.BoolVarP(&b.yes, "yes", "y", false, "don't ask")
 	cmd.MarkFlagsMutuallyExclusive("owner", "prefix")
 	return cmd

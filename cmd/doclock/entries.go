@@ -26,12 +26,12 @@ type choice struct {
 
 func (q *choice) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&q.owner, "owner", "", "only the entries of this `OWNER`")
-	f.StringSliceVar(&q.tags, "tag", nil, "only the entries under one of these `TAGS`")
-	f.DurationVar(&q.older, "older", 0, "only the entries that arrived at least this `DURATION` ago, as in 90s or 2h")
-	f.BoolVar(&q.expired, "expired", false, "only expired entries, which exclude nobody any more")
+	f.StringVar(&q.owner, "owner", "", "only entries of this `OWNER`")
+	f.StringSliceVar(&q.tags, "tag", nil, "only entries under one of these `TAGS`")
+	f.DurationVar(&q.older, "older", 0, "only entries that came this `DURATION` ago or earlier, as 90s or 2h")
+	f.BoolVar(&q.expired, "expired", false, "only expired entries, which exclude nobody")
 	f.BoolVar(&q.live, "live", false, "only entries that have not expired")
-	f.StringVar(&q.within, "within", "", "only the documents that match this `FILTER`, in extended JSON")
+	f.StringVar(&q.within, "within", "", "only documents that match this `FILTER`, extended JSON")
 	cmd.MarkFlagsMutuallyExclusive("expired", "live")
 }
 

@@ -39,7 +39,7 @@ func newWatch(c *cli) *cobra.Command {
 		RunE: action(func(ctx context.Context, _ []string) error { return c.ofCollection(c.watch(ctx, &q, every, rounds)) }),
 	}
 	q.flags(cmd)
-	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "the pause between two rounds, a `DURATION` of at least 100ms")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "the `DURATION` between two rounds, at least 100ms")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "end after this `NUMBER` of rounds (default: never)")
 	return cmd
 }

@@ -21,7 +21,7 @@ type failure struct {
 	arm  func(*world)
 }
 
-// call is one of a caller. Its begin is what the caller has before.
+// call is what a program calls. Its begin is what the caller has before.
 type call struct {
 	name   string
 	begin  func(*world)
