@@ -37,7 +37,7 @@ func tell(err error) string {
 	var conflict *doclock.ConflictError
 	if errors.As(err, &conflict) && len(conflict.Holders) > 0 {
 		first := conflict.Holders[0]
-		return fmt.Sprintf("%s has it since %s", first.Owner, first.Since.Format(time.Kitchen))
+		return fmt.Sprintf("%s has had it since %s", first.Owner, first.Since.Format(time.Kitchen))
 	}
 	return "nobody has it any more: try again"
 }
@@ -85,7 +85,7 @@ func TestErrorsOfAnAcquire(t *testing.T) {
 			t.Errorf("%d, want %d: %v", got, want, err)
 		}
 	}
-	if said := tell(held); !strings.HasPrefix(said, "Ada has it since ") || strings.HasPrefix(tell(absent), "Ada") {
+	if said := tell(held); !strings.HasPrefix(said, "Ada has had it since ") || strings.HasPrefix(tell(absent), "Ada") {
 		t.Error(said, tell(absent))
 	}
 }
