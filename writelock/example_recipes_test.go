@@ -122,7 +122,7 @@ func Example_shutdown() {
 // Some programs still mark a document as locked by hand. Both ways keep each other out.
 func Example_handMade() {
 	ctx := context.Background()
-	mem := locktest.Start()
+	mem := locktest.Start(locktest.ReplicaSet())
 	defer mem.Close()
 	orders := mem.Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
 	locks, err := writelock.New(orders)
@@ -136,8 +136,11 @@ func Example_handMade() {
 	}
 	byHand := func(id string) error {
 		filter := unmarked(id)
-		filter["$expr"] = bson.M{"$not": bson.M{"$gt": bson.A{bson.M{"$max": "$lock.tags.write.expires"}, "$$NOW"}}} // nobody has it by doclock
+		// Nobody has it by doclock, nor has left a transaction.
+		filter["$expr"] = bson.M{"$not": bson.M{"$gt": bson.A{bson.M{"$max": "$lock.tags.write.expires"}, "$$NOW"}}}
+		filter["lock.tags.write.fenced"] = bson.M{"$exists": false}
 		mark := bson.M{"$set": bson.M{"locked": true}, "$currentDate": bson.M{"lockedAt": true}}
+		mark["$unset"] = bson.M{"lock.tags.write": 1} // refuses the writes of an expired holder
 		if orders.FindOneAndUpdate(ctx, filter, mark).Err() != nil {
 			return errLocked
 		}
@@ -158,10 +161,27 @@ func Example_handMade() {
 	fmt.Println("doclock, beside a mark:", moved("A-18"))
 	mem.Advance(most + time.Second)
 	check(moved("A-18"))
+
+	late, err := locks.TryAcquire(ctx, doclock.ID("A-17"))
+	check(err)
+	mem.Advance(time.Minute) // its program is stopped
+	check(byHand("A-17"))
+	err = late.Update(ctx, bson.M{"$set": bson.M{"late": true}})
+	fmt.Println("doclock writes late:", !errors.Is(err, doclock.ErrLost))
+	mem.Advance(most)
+	late, err = locks.TryAcquire(ctx, doclock.ID("A-17"))
+	check(err)
+	check(late.WithTransaction(ctx, func(context.Context) error {
+		mem.Advance(30 * time.Second)
+		fmt.Println("by hand, beside a late transaction:", byHand("A-17"))
+		return nil
+	}))
 	// Output:
 	// by hand, beside doclock: it is locked
 	// doclock, beside a mark: it is locked
 	// by hand, beside doclock: it is locked
+	// doclock writes late: false
+	// by hand, beside a late transaction: it is locked
 }
 
 // Locks have names that come and go. Once a day the documents that nobody uses are deleted.
