@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -37,8 +38,11 @@ func Example_webhook() {
 			return lease.UpdateAndRelease(ctx, bson.M{"$currentDate": bson.M{"handled": true}})
 		}, doclock.Into(&message))
 	}
-	check(receive("evt_1", "A-17 is paid"))
-	check(receive("evt_1", "A-17 is paid"))
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { check(receive("evt_1", "A-17 is paid")) })
+	}
+	all.Wait()
 	check(receive("evt_2", "A-18 is paid"))
 	// Output:
 	// handled: A-17 is paid
@@ -101,7 +105,7 @@ func Example_shutdown() {
 		for {
 			err := locks.Do(stopping, bson.M{"done": nil}, func(ctx context.Context, lease doclock.Lease) error {
 				ctx = lease.KeepAlive(context.WithoutCancel(ctx)) // ends with the lease alone
-				fmt.Println("job", lease.DocumentID().AsInt64(), "is done")
+				fmt.Println("job", lease.DocumentID().AsInt64())
 				stop()
 				return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"done": true}})
 			}, doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "_id", Value: 1}}))
@@ -114,9 +118,12 @@ func Example_shutdown() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stopping), 10*time.Second)
 	defer cancel()
 	check(locks.Close(ctx)) // waits for what is held, and refuses what comes
+	done, err := jobs.CountDocuments(ctx, bson.M{"done": true})
+	fmt.Println("done:", done, err)
 	// Output:
-	// job 1 is done
+	// job 1
 	// stopped: true
+	// done: 1 <nil>
 }
 
 // Some programs still mark a document as locked by hand. Both ways keep each other out.
