@@ -35,7 +35,7 @@ func main() {
 	child.Main("race", compete) // if this program has started itself as another process
 	child.Main("late", writeLate)
 	d := demo{work: 2 * time.Millisecond}
-	flag.DurationVar(&d.duration, "duration", 5*time.Second, "how long each of the two races takes")
+	flag.DurationVar(&d.duration, "duration", 3*time.Second, "how long each of the two races takes")
 	flag.Parse()
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	r, err := d.run(ctx)
