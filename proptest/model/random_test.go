@@ -89,39 +89,6 @@ func replicaSet(cfg *config) {
 	cfg.members, cfg.elections, cfg.clocks = 3, 9, []int64{0, cfg.tolerance}
 }
 
-// TestRandomNotices shows that the random walks can fail: without some rule
-// they must find a violation. (They do not find renewal by id alone: see the
-// search of TestRules.)
-func TestRandomNotices(t *testing.T) {
-	rare := map[string]int{"rule 6": 4300, "rule 23, key": 2600, "rule 23, repeat": 2700} // the first walks, which find nothing, are left out
-	for name, without := range map[string]Without{
-		"rule 2": {Maximum: true}, "rule 3": {RepeatExtends: true}, "rule 5": {Pruning: true},
-		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {ValidityEndsAtSend: true},
-		"rule 14": {Numbering: true}, "rule 12": {SuccessorAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
-		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
-		"rule 23, earlier": {EarlierHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
-		"rule 23, miss": {MissIsNoLoss: true}, "rule 23, repeat": {RepeatFindsItself: true},
-		"rule 24":            {ConversionIsJudged: true},
-		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
-		"rule 26": {FoundIsRenewed: true}, "rule 27": {LinearizableRead: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for seed := rare[name]; seed < 6000; seed++ {
-				more := func(*config) {}
-				if without.LinearizableRead {
-					more = replicaSet
-				}
-				if w, _ := wander(seed, without, 200, more, func(string) {}); w.broken != nil {
-					t.Logf("seed %d: %v", seed, w.broken)
-					return
-				}
-			}
-			t.Error("not noticed")
-		})
-	}
-}
-
 // TestRandomWalk checks long runs for all properties, and that they meet what they are for. The long proof draws new
 // seeds.
 func TestRandomWalk(t *testing.T) {
