@@ -39,7 +39,6 @@
 // each caller was told the truth about the lock; it takes instants for intervals. The
 // ledger compares what callers and observers were told: no event contradicts a verdict, and
 // no end is missing. It takes the value of each call from its context, which the events
-// carry. In virtual time it also judges the times of leases, and what is left in the
-// documents. How many commands an event tells, and the words of each, the tests of multilock
-// and internal/lease have.
+// carry. In virtual time it also judges the times of leases. How many commands an event
+// tells, and the words of each, the tests of multilock and internal/lease have.
 package simulation

@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/proptest/tally"
 )
 
@@ -22,7 +21,6 @@ const (
 	OutcomesKnown  = "an unknown outcome is told of a lease whose callers are told so, and of no other"
 	RenewalsTold   = "renewals are told of a lease between its grant and its end, with an error if they have failed"
 	DurationsRight = "the time of a lease's event is that of its grant and its duration"
-	EntriesKnown   = "an entry that stays has an explanation"
 	Promised       = "no event's context has ended, and each Close, and each release that is repeated, comes to its end"
 	NeverNotFound  = "no caller is told that a document is missing that is there"
 	ForeignSkipped = "no claim stops at a lock field of somebody else"
@@ -42,8 +40,7 @@ var kinds = []doclock.Event{
 // seen is the outcome that counts the events of a kind.
 func seen(e doclock.Event) string { return "event: " + cmp.Or(string(e.How), string(e.Kind)) }
 
-// ledger compares what callers were told with what observers were told, and with what is
-// left in the documents.
+// ledger compares what callers were told with what observers were told.
 type ledger struct {
 	*run
 	counts *tally.Tally
@@ -92,9 +89,6 @@ func (s *run) judge(counts *tally.Tally) {
 	l.missing()
 	l.losses()
 	counts.Seen(SeenNested, s.behind)
-	if l.exact() {
-		l.entries()
-	}
 }
 
 // timed is a check of times, which are exact in virtual time alone.
@@ -259,47 +253,6 @@ func (l *ledger) outcomes() {
 	}
 	for k, c := range must {
 		l.check(OutcomesKnown, told[k] > 0, "%s: no observer was told", l.name(c))
-	}
-}
-
-// entries looks for an explanation of each entry that has not expired when all callers
-// have returned and the Lockers are closed.
-func (l *ledger) entries() {
-	why := map[string]string{}
-	for _, p := range l.programs {
-		for _, e := range p.events {
-			id := text(e.LeaseID)
-			switch {
-			case e.Kind == doclock.EventCleanUpFailed:
-				why[id] = "its clean-up has failed"
-			case e.Kind == doclock.EventOutcomeUnknown:
-				why[id] = "an outcome is unknown"
-			case e.Err != nil && e.Kind == doclock.EventReleased:
-				why[id] = "its release has failed"
-			case e.Kind == doclock.EventLost:
-				why[id] = "its lease was lost"
-			}
-		}
-	}
-	for _, e := range l.leftover {
-		if e.Expired() {
-			continue
-		}
-		id := text(e.ID)
-		of := why[id]
-		switch {
-		case of != "":
-		case e.HasToken:
-			of = "it has a token"
-		case !e.Until.IsZero() && e.State == admin.Remainder:
-			of = "it is a remainder"
-		case l.tickets[id]:
-			of = "its ticket was left alone"
-		case l.late[id]:
-			of = "its request may have come late"
-		}
-		l.check(EntriesKnown, of != "", "%v: nobody knows why", e)
-		l.counts.Seen(fmt.Sprintf("an entry stays: %s", of), 1)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -41,11 +40,9 @@ type run struct {
 	holdings []*holding
 	tokens   []*token
 	tickets  map[string]bool // the ids of those that were left alone
-	late     map[string]bool // the ids of requests that may arrive after their caller has left
 	over     bool            // no fault comes any more
 	behind   int             // nested acquires that were refused behind a waiter
 	found    []string        // violations that were found at once
-	leftover []admin.Entry   // in the documents at the end
 }
 
 // world is what differs between a server in memory, in virtual time, and a real one.
@@ -64,7 +61,7 @@ func (w *world) virtual() bool { return w.mem != nil }
 func (w *world) exact() bool { return w.virtual() && w.apart == 0 }
 
 func newRun(w world, groups []*group, out *history.Writer) *run {
-	return &run{world: w, groups: groups, history: out, clock: history.NewClock(), tickets: map[string]bool{}, late: map[string]bool{}}
+	return &run{world: w, groups: groups, history: out, clock: history.NewClock(), tickets: map[string]bool{}}
 }
 
 // tick is the number of the next thing that happens. The run is locked.
@@ -344,33 +341,22 @@ func (s *run) hear(ctx context.Context, p *program, event doclock.Event) {
 // thrown is what the simulation's own code panics with.
 const thrown = "thrown by the simulation"
 
-// monitor has the faults strike that wait for a program's commands, and notes the entries
-// of those that have failed: the server may execute them late.
+// monitor has the faults strike that wait for a program's commands.
 func (s *run) monitor(p *program) *event.CommandMonitor {
-	var flying sync.Map // the ids that each request names
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
 			if e.DatabaseName != "admin" { // the driver's own, and the questions what kind of server it is
 				p.pace.sends(e.Command)
 				p.strike(0)
-				flying.Store(e.RequestID, history.IDs(e.Command))
 			}
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
-			flying.Delete(e.RequestID)
 			p.pace.succeeds()
 			if e.DatabaseName != "admin" {
 				p.strike(1)
 			}
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
-			if ids, ours := flying.LoadAndDelete(e.RequestID); ours {
-				s.mu.Lock()
-				for _, id := range ids.([]string) {
-					s.late[id] = true
-				}
-				s.mu.Unlock()
-			}
 			if e.DatabaseName != "admin" {
 				p.strike(1)
 			}
