@@ -26,7 +26,6 @@ const (
 	ForeignSkipped = "no claim stops at a lock field of somebody else"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 	TextsQuoted    = "a text of others is on one line, and steers no terminal"
-	LossesTrue     = "a loss names its own lock, and a reason that can be"
 )
 
 // kinds are the kinds of events, and how they come about.
@@ -87,7 +86,6 @@ func (s *run) judge(counts *tally.Tally) {
 	}
 	l.outcomes()
 	l.missing()
-	l.losses()
 	counts.Seen(SeenNested, s.behind)
 }
 
