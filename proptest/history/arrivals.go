@@ -34,6 +34,11 @@ func (a *arrival) end() int64 { return min(a.expires, a.released) }
 // earlier one that has the same seq.
 func (a *arrival) new() bool { return !a.resumed && !a.remainder }
 
+// later says that x was granted after a, by its fence, or else by the times.
+func (c *check) later(x, a *arrival) bool {
+	return x.Fence > a.Fence && (!c.remade || x.granted > a.held)
+}
+
 // is reports whether the entry is this one. An id can come back under another
 // seq, and that of a resume under another fence.
 func (a *arrival) is(e Entry) bool {

@@ -14,6 +14,7 @@ type check struct {
 	counter
 	Document
 	apart      int64 // of the history
+	remade     bool  // it was deleted while the members' clocks differ: fences may go back by that
 	clocks     map[int]clock
 	commands   []Command   // by send time
 	operations []Operation // by process and number
@@ -143,6 +144,7 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 			c.commands = append(c.commands, command)
 		}
 	}
+	c.remade = h.Apart != 0 && slices.ContainsFunc(c.commands, func(of Command) bool { return of.Kind == CommandDelete })
 	slices.SortFunc(c.commands, func(a, b Command) int { return cmp.Compare(c.sent(&a), c.sent(&b)) })
 	for i := range c.commands {
 		command := &c.commands[i]

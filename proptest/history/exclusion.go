@@ -103,7 +103,7 @@ func (c *check) validity() {
 		c.Checked(PropertyValidAlone, 1)
 		at := clock.earliest(o.Call)
 		for _, x := range c.arrivals {
-			if x.Fence <= a.Fence || x.held >= at || !x.new() {
+			if !c.later(x, a) || x.held >= at || !x.new() {
 				continue
 			}
 			if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {

@@ -67,7 +67,7 @@ func (c *check) queue() {
 		c.Checked(PropertyFIFO, 1)
 		overtaken := map[string]int{}
 		for _, y := range c.arrivals {
-			if y.new() && y.Seq < x.Seq && y.Fence > x.Fence {
+			if y.new() && y.Seq < x.Seq && c.later(y, x) {
 				overtaken[y.Tag]++
 			}
 		}

@@ -58,7 +58,7 @@ func (c *check) verdicts() {
 				continue
 			}
 			for _, x := range c.arrivals {
-				if x.Fence <= a.Fence || x.held >= until {
+				if !c.later(x, a) || x.held >= until {
 					continue
 				}
 				if x.resumed && x.Seq == a.Seq && o.Outcome == Done && !(o.Kind == Release && c.broken(x) != never) { // a release that was refused has not looked
