@@ -30,17 +30,16 @@ func Example_jobsOfACustomer() {
 	check(err)
 
 	now := mem.Now // a program takes time.Now
-	next := func(work func()) error {
+	next := func(work func(context.Context) error) error {
 		var job struct {
 			ID       int `bson:"_id"`
 			Customer string
 		}
 		due := bson.M{"due": bson.M{"$lte": now()}}
 		return queue.Do(ctx, due, "write", func(ctx context.Context, lease doclock.Lease) error {
-			err := slots.Do(ctx, doclock.ID(job.Customer), "slot", func(context.Context, doclock.Lease) error {
+			err := slots.Do(ctx, doclock.ID(job.Customer), "slot", func(ctx context.Context, _ doclock.Lease) error {
 				fmt.Println("job", job.ID, "of", job.Customer)
-				work()
-				return nil
+				return work(ctx)
 			}, doclock.MaxWait(0))
 			if errors.Is(err, doclock.ErrConflict) { // its customer has two already
 				return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"due": now().Add(5 * time.Second)}})
@@ -51,14 +50,14 @@ func Example_jobsOfACustomer() {
 			return lease.Delete(ctx)
 		}, doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "_id", Value: 1}}), doclock.Into(&job), doclock.MaxWait(0))
 	}
-	check(next(func() { // while the first runs, other workers come
-		check(next(func() {
-			check(next(nil)) // puts off job 3
-			check(next(func() {}))
-		}))
+	short := func(ctx context.Context) error { return ctx.Err() }
+	check(next(func(context.Context) error { // while the first runs, other workers come
+		return next(func(context.Context) error {
+			return errors.Join(next(nil), next(short)) // the first of these puts off job 3
+		})
 	}))
 	mem.Advance(5 * time.Second)
-	check(next(func() {}))
+	check(next(short))
 	// Output:
 	// job 1 of Acme
 	// job 2 of Acme

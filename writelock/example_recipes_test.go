@@ -24,7 +24,7 @@ func Example_webhook() {
 	messages := mem.Collection("messages")
 	locks, err := writelock.New(messages, doclock.Upsert())
 	check(err)
-	handle := func(text string) error { fmt.Println("handled:", text); return nil }
+	handle := func(_ context.Context, text string) error { fmt.Println("handled:", text); return nil }
 
 	receive := func(id, text string) error {
 		var message struct{ Handled time.Time }
@@ -32,7 +32,7 @@ func Example_webhook() {
 			if !message.Handled.IsZero() {
 				return nil
 			}
-			if err := handle(text); err != nil {
+			if err := handle(ctx, text); err != nil {
 				return err // the sender repeats it
 			}
 			return lease.UpdateAndRelease(ctx, bson.M{"$currentDate": bson.M{"handled": true}})
@@ -58,12 +58,12 @@ func Example_progress() {
 	locks, err := writelock.New(exports)
 	check(err)
 
-	work := func(ctx context.Context, export func(page int) error) error {
+	work := func(ctx context.Context, export func(ctx context.Context, page int) error) error {
 		var task struct{ Pages, Done int }
 		open := bson.M{"$expr": bson.M{"$lt": bson.A{"$done", "$pages"}}}
 		return locks.Do(ctx, open, func(ctx context.Context, lease doclock.Lease) error {
 			for page := task.Done + 1; page <= task.Pages; page++ {
-				if err := export(page); err != nil {
+				if err := export(ctx, page); err != nil {
 					return err
 				}
 				if err := lease.Update(ctx, bson.M{"$set": bson.M{"done": page}}); err != nil {
@@ -73,11 +73,14 @@ func Example_progress() {
 			return nil
 		}, doclock.SkipLocked(), doclock.Into(&task), doclock.MaxWait(0))
 	}
-	slow := work(ctx, func(page int) error {
+	slow := work(ctx, func(_ context.Context, page int) error {
 		fmt.Println("Ada exports page", page)
 		if page == 3 { // she is stopped for an hour, and her lease has ended
 			mem.Advance(time.Hour)
-			check(work(ctx, func(page int) error { fmt.Println("Bob exports page", page); return nil }))
+			check(work(ctx, func(_ context.Context, page int) error {
+				fmt.Println("Bob exports page", page)
+				return nil
+			}))
 		}
 		return nil
 	})
