@@ -365,38 +365,6 @@ func TestFieldOfAnotherName(t *testing.T) {
 	p.release(p.acquire(cid, "read", Granted), Released)
 }
 
-func TestThousandEntries(t *testing.T) {
-	t.Parallel()
-	entries := bson.A{}
-	for i := range 1000 {
-		r := row{id: named(fmt.Sprint("reader ", i)), seq: n0 + int64(i), fence: n0 + int64(i), expires: held}
-		if i%2 == 1 {
-			r.expires = second
-		}
-		entries = append(entries, r.document())
-	}
-	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": n0 + 999, "tags": bson.M{"read": entries}}}, hello())
-	p := w.peer(relations.Fair())
-	b := p.acquire(bob, "write", Waiting)
-	w.at(2 * second) // every second entry has expired
-	img := p.arrive(Request{Tag: "read", ID: ann}, Waiting)
-	if n := len(img.Lock.Entries); n != 502 {
-		t.Errorf("%d entries are left, want 502", n)
-	}
-	own, _ := img.Lock.Find("write", bob)
-	if blocking, free := p.InTheWay(img, "write", &own); len(blocking) != 500 || free != held-2*second {
-		t.Errorf("%d in the way, for %v", len(blocking), free)
-	}
-	g := Grant{Pin: b.Pin, Entry: Entry{Tag: "read", ID: named("reader 500"), Fence: n0 + 500}}
-	p.renew(g, Renewed)
-	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
-	p.finish(g, bson.A{bson.M{"$set": bson.M{"y": 1}}}, Applied)
-	p.confirm(b, Waiting)
-	if n := len(p.read(b).Lock.Entries); n != 501 {
-		t.Errorf("%d entries are left, want 501", n)
-	}
-}
-
 func TestTTLsOfTags(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

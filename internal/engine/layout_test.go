@@ -264,25 +264,6 @@ func TestEntryThatNeverEnds(t *testing.T) {
 	}
 }
 
-// A lock whose fences have run out is not a lock of ours any more. An arrival
-// then gets an error, and does not use the fence that it finds.
-func TestFenceThatRunsOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": int64(fenceLimit - 2)}})
-	p := w.peer(relations.Exclusive())
-	g := p.acquire(ann, "write", Granted)
-	if g.Fence != fenceLimit-1 {
-		t.Errorf("the last fence is %d", g.Fence)
-	}
-	p.renew(g, Renewed)
-	p.release(g, Released)
-	for range 2 {
-		isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
-			return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "write", ID: bob})
-		})
-	}
-}
-
 // Callers add to the time until a lock is free, also if somebody has written the last
 // date that there is.
 func TestInTheWayOfTheLastDate(t *testing.T) {

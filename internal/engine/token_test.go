@@ -203,30 +203,6 @@ func (p *peer) touch(k Token) {
 	})
 }
 
-// A token finds its entry by the key, under its tag, in the document. What it does not
-// find says that the token is lost, if the document is there.
-func TestTokenOfNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	g := p.acquire(ann, "read", Granted)
-	p.gone(token(g), Lost)
-	k := p.detach(g, Detached)
-	before := w.Stored()
-	p.gone(Token{Tag: "write", Key: k.Key}, Lost)
-	p.gone(Token{Tag: "read", Key: ann}, Lost)
-	w.ID = 2
-	p.gone(k, NotFound)
-	w.ID = 1
-	if after := w.Stored(); !bytes.Equal(before, after) {
-		t.Errorf("%v became %v", before, after)
-	}
-	p.release(p.resume(k, bob), Released)
-	p.gone(k, Lost)
-	w.Delete()
-	p.gone(k, NotFound)
-}
-
 // Rule 23. A filter may demand more than the document. If the document is another one,
 // nothing is written, and nothing is said of the token. A repeat finds its own entry,
 // whatever the document is by then.
@@ -261,35 +237,6 @@ func TestRule23ResumeOfADocumentInAState(t *testing.T) {
 	}
 	r.ID = cid
 	resume(open, NotFound)
-}
-
-// The entry keeps its owner, unless the resume has one of its own. The TTL is the
-// call's: a text says nothing of it.
-func TestResumeByTerms(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	k := p.detach(p.granted(Request{Tag: "write", ID: ann, Terms: Terms{Owner: "Ada", TTL: time.Minute}}, Granted), Detached)
-	w.at(2 * time.Minute)
-	for i, c := range []struct {
-		terms   Terms
-		owner   string
-		expires time.Duration
-	}{{Terms{}, "Ada", 2*time.Minute + held}, {Terms{Owner: "$$e.id", TTL: time.Hour}, "$$e.id", 2*time.Minute + time.Hour + extra}} {
-		got, err := p.Resume(t.Context(), w.filter(), k, Request{Tag: "write", ID: named(c.owner + c.owner), Terms: c.terms})
-		if err != nil || got.Outcome != Granted {
-			t.Fatal(got.Outcome, err)
-		}
-		if e := got.Image.Lock.Entries[0]; e.Owner != c.owner || !e.Expires.Equal(epoch.Add(c.expires)) {
-			t.Errorf("%d: %+v", i, e)
-		}
-	}
-	if _, err := p.Touch(t.Context(), w.filter(), k, 2*time.Hour); err != nil {
-		t.Error(err)
-	}
-	if e := p.read(Grant{Pin: w.filter().Pin}).Lock.Entries[0]; !e.Expires.Equal(epoch.Add(2*time.Minute + 2*time.Hour + extra)) {
-		t.Errorf("a touch leaves %+v", e)
-	}
 }
 
 // A lock without fences is resumed, and the fencing token follows the clock. A
