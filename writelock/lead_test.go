@@ -3,7 +3,6 @@ package writelock_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +15,6 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // All candidates come to lead, one at a time, and Lead returns what fn returns.
@@ -108,28 +105,6 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 	})
 }
 
-func TestLeadEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	mongotest.Virtual(t, func(t *testing.T) {
-		p := newPlace(t)
-		l, others := p.locker(p.Hand), p.locker(p.Hand)
-		fault := errors.New("fn's own")
-		ctx, cancel := context.WithCancel(t.Context())
-		err := l.Lead(ctx, order, func(ctx context.Context, _ doclock.Lease) error {
-			cancel()
-			<-ctx.Done()
-			return fault
-		})
-		p.want(err, fault)
-		holder := p.try(others)
-		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		p.want(l.Lead(ctx, order, never(t)), doclock.ErrNotAcquired, context.DeadlineExceeded, doclock.ErrConflict)
-		p.heldBy(holder)
-		p.release(holder)
-	})
-}
-
 // Lead's error speaks of the last term: nothing ran only if there was none, and a loss is told until the next term.
 func TestLeadSpeaksOfItsLastTerm(t *testing.T) {
 	t.Parallel()
@@ -196,27 +171,6 @@ func never(t *testing.T) func(context.Context, doclock.Lease) error {
 	}
 }
 
-func TestLeadReleasesWhenFnPanicsOrExits(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.Hand)
-	for name, fn := range map[string]func(){"panic": func() { panic("fn's own") }, "Goexit": runtime.Goexit} {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() {
-				if r := recover(); name == "panic" && r != "fn's own" {
-					t.Errorf("recovered %v", r)
-				}
-			}()
-			_ = l.Lead(t.Context(), order, func(context.Context, doclock.Lease) error { fn(); return nil })
-			t.Errorf("%s: Lead returned", name)
-		}()
-		<-done
-		p.heldBy(nil)
-	}
-}
-
 func TestLeadRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -236,38 +190,6 @@ func TestLeadRefusesBadInput(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("one of them campaigned")
 	}
-}
-
-// A server that can't be reached doesn't end the campaign.
-func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Disconnect(context.Background())
-	var tries atomic.Int32
-	l, err := writelock.New(client.Database("none").Collection("none"), engine.Option(func(c *engine.Config) error {
-		c.RetryLimit = 50 * time.Millisecond
-		return nil
-	}), doclock.AttemptTimeout(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(fixture.Bounded(p))
-	defer cancel()
-	err = l.Lead(ctx, order, never(t), each{apply: func() error {
-		if tries.Add(1) == 3 {
-			cancel()
-		}
-		return nil
-	}})
-	p.want(err, doclock.ErrNotAcquired, context.Canceled)
-	if tries.Load() != 3 {
-		t.Errorf("it ended after %d tries: %v", tries.Load(), err)
-	}
-	p.want(l.Close(fixture.Bounded(p)))
 }
 
 // each is an option that has a function called by each acquire.
