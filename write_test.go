@@ -35,24 +35,6 @@ func eachWrite(t *testing.T, run func(*testing.T, string, func(*testing.T)) bool
 	}
 }
 
-// A write-concern error: applied on the primary, the image dropped by the
-// driver. It is not taken for a refusal, and not applied again.
-func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease doclock.Lease, write func(context.Context, any) error) {
-		r.net.ArmRewrite(faultnet.Rewrite, "findAndModify", func(reply bson.Raw) any {
-			var d bson.D
-			_ = bson.Unmarshal(reply, &d)
-			return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 64, "errmsg": "waiting for replication timed out"}})
-		})
-		if err := write(r.Context(), increment); err != nil {
-			r.Errorf("write = %v", err)
-		}
-		if got := r.stored().Count; got != 1 {
-			r.Errorf("count = %d", got)
-		}
-	})
-}
-
 // An update that cannot be is refused before anything is sent, and the lease stands. internal/engine has the kinds.
 func TestInvalidUpdates(t *testing.T) {
 	eachWrite(t, (*testing.T).Run, func(r *rig, lease doclock.Lease, write func(context.Context, any) error) {

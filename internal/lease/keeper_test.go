@@ -13,30 +13,6 @@ import (
 
 const aLittle = 100 * time.Millisecond
 
-func TestKeepAliveRenews(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		kept := r.keep(h)[0]
-		time.Sleep(ttl + aLittle)
-		calls := r.server.calls()
-		r.wantSent("renew", "renew", "renew")
-		for i, c := range calls[1:] {
-			if between := c.at.Sub(calls[i].at); between < ttl/3-aLittle {
-				r.Errorf("renewed after %v", between)
-			}
-		}
-		if kept.Err() != nil || h.Err() != nil {
-			r.Fatalf("kept %v, lease %v", context.Cause(kept), h.Err())
-		}
-		if err := h.Release(context.Background()); err != nil {
-			r.Errorf("Release = %v", err)
-		}
-		if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrReleased) {
-			r.Errorf("cause %v", cause)
-		}
-	})
-}
-
 func TestKeepAlivesShareOneLoop(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")

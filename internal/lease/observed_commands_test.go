@@ -121,28 +121,6 @@ func TestEventsOfCommands(t *testing.T) {
 	}
 }
 
-// The event of an end counts each attempt, and the read that finds the verdict.
-func TestEventsCountTheReadOfAVerdict(t *testing.T) {
-	virtual(t, func(r *rig) {
-		e := r.observe()
-		h := r.announced(1, "write")
-		lost := false
-		r.server.lose = func(call) error {
-			if lost {
-				return nil
-			}
-			lost = true
-			return errors.New("no answer")
-		}
-		err := h.UpdateAndRelease(context.Background(), bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}})
-		all := e.take()
-		sent := r.server.sent()
-		if end := all[len(all)-1]; end.Commands != len(sent) || !slices.Contains(sent, "read") {
-			t.Errorf("%s has %d commands of %q; the caller %v", end.Kind, end.Commands, sent, err)
-		}
-	})
-}
-
 // A caller who gives up during a command learns that its outcome is unknown, and so is
 // the observer, once. A release after a conversion sends nothing, and emits nothing.
 func TestEventsOfCallersWhoGiveUp(t *testing.T) {
