@@ -83,21 +83,6 @@ func TestAcquirePollsTheDocumentItMetWithTheCallersFilter(t *testing.T) {
 	}
 }
 
-// The lease is pinned to the _id. The filter may stop matching while the lock is
-// held, or while its entry waits.
-func TestFilterMayStopMatching(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	holder := p.got(l.TryAcquire(t.Context(), byName, "write"))
-	ticket, err := l.Enqueue(t.Context(), byName, "write")
-	must(t, err)
-	p.Change(bson.M{"$set": bson.M{"name": "weeds"}})
-	p.release(holder)
-	p.release(p.got(ticket.Confirm(t.Context())))
-	p.wantEntries()
-}
-
 // A caller who gives up before an answer of its own is told whom its process knows to be in the way.
 func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 	t.Parallel()
@@ -116,36 +101,6 @@ func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestTryAcquireGrants(t *testing.T) {
-	virtual(t, func(p *place) {
-		at := &clock{}
-		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.Owner("ann"), doclock.TTL(4*time.Second), doclock.ClockTolerance(time.Second))
-		lease := p.try(l, "write")
-
-		id := lease.ID()
-		want := lock{
-			Fence: at.Now().UnixMilli(),
-			Tags: map[string][]entry{"write": {{
-				ID:      bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]},
-				Owner:   "ann",
-				Seq:     at.Now().UnixMilli(),
-				Fence:   at.Now().UnixMilli(),
-				Since:   at.Now(),
-				Expires: at.Now().Add(5 * time.Second),
-			}}},
-		}
-		if diff := cmp.Diff(want, p.lock()); diff != "" {
-			p.Errorf("the lock in the document (- want, + got):\n%s", diff)
-		}
-		if lease.Tag() != "write" || lease.Fence() != want.Fence || lease.DocumentID().AsInt64() != 1 {
-			p.Errorf("the lease is of tag %q, fence %d, document %v", lease.Tag(), lease.Fence(), lease.DocumentID())
-		}
-		ok(p, lease.Err())
-		p.release(lease)
-		p.wantEntries()
-	})
 }
 
 // A refusal names the entries in the way: those that the tag respects, held or

@@ -15,7 +15,6 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -238,38 +237,6 @@ func TestABatchPassesOverDocumentsThatCannotTakeTheLock(t *testing.T) {
 		}
 		ok(p, all.Release(p.Context()))
 	})
-}
-
-// The refusal of all is the batch's, and so is a silence.
-func TestABatchThatFails(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		trouble func(*place)
-		opts    []doclock.AcquireOption
-		code    int32
-	}{
-		"refused":     {func(p *place) { p.mem.Fail(100, mongo.CommandError{Code: 13, Message: "not authorized"}) }, nil, 13},
-		"away":        {func(p *place) { p.mem.Down(errors.New("no cable")) }, []doclock.AcquireOption{doclock.MaxWait(time.Second)}, 0},
-		"away, a try": {func(p *place) { p.mem.Down(errors.New("no cable")) }, []doclock.AcquireOption{doclock.MaxWait(0)}, 0},
-		"silent":      {func(p *place) { p.mem.Delay(100, time.Minute) }, []doclock.AcquireOption{doclock.MaxWait(time.Second)}, 0},
-	} {
-		virtually(t, name, func(p *place) {
-			p.jobs(3)
-			l := p.plain(relations.Exclusive())
-			c.trouble(p)
-			_, err := l.AcquireBatch(p.within(time.Hour), pendingJobs, "write", 2, c.opts...)
-			p.want(err, doclock.ErrNotAcquired)
-			p.wantNot(err, doclock.ErrNotFound)
-			if c.code != 0 && codeOf(err) != c.code {
-				p.Errorf("%v", err)
-			}
-			p.mem.Up()
-			p.mem.Delay(0, 0)
-			p.mem.Fail(0, mongo.CommandError{})
-			time.Sleep(2 * time.Minute)
-			p.wantLocked(0)
-		})
-	}
 }
 
 // A batch waits as Acquire does, for a release of this process and for Close. Without its caller it leaves nothing.

@@ -81,33 +81,3 @@ func TestOneCommandForEveryConfirm(t *testing.T) {
 	p.sends(w, 0, "Confirm, lost, again", func() error { _, err := lost.Confirm(p.bounded()); return err }, doclock.ErrLost)
 	p.sends(w, 0, "Cancel, lost", func() error { return lost.Cancel(p.bounded()) })
 }
-
-func TestOneCommandForEveryWriteUnderALock(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	set, wrong := bson.M{"$set": bson.M{"total": 2}}, bson.M{"$inc": bson.M{"name": 1}}
-	lease := p.try(l, "write")
-	p.sends(w, 1, "Update", func() error { return lease.Update(t.Context(), set) })
-	p.sends(w, 1, "Update, a pipeline", func() error { return lease.Update(t.Context(), bson.A{set}) })
-	w.Take()
-	err := lease.Update(t.Context(), wrong)
-	if sent := w.Take(); len(sent) != 1 || driverError(err) == nil {
-		t.Errorf("Update, refused by the server, sent %v and returned %v", sent, err)
-	}
-	p.sends(w, 0, "Update, refused before sending", func() error { return lease.Update(t.Context(), bson.M{"total": 2}) }, doclock.ErrInvalidArgument)
-	p.sends(w, 1, "UpdateAndRelease", func() error { return lease.UpdateAndRelease(t.Context(), set) })
-	p.sends(w, 0, "UpdateAndRelease again", func() error { return lease.UpdateAndRelease(t.Context(), set) }, doclock.ErrReleased)
-
-	lease = p.try(l, "write")
-	p.erase("write")
-	p.sends(w, 1, "Update, lost", func() error { return lease.Update(t.Context(), set) }, doclock.ErrLost)
-	lease = p.try(l, "write")
-	p.erase("write")
-	p.sends(w, 1, "UpdateAndRelease, lost", func() error { return lease.UpdateAndRelease(t.Context(), set) }, doclock.ErrLost)
-	lease = p.try(l, "write")
-	p.erase("write")
-	p.sends(w, 1, "Renew, lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
-	p.sends(w, 0, "Renew, known to be lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
-}

@@ -16,33 +16,6 @@ import (
 
 // Whom a release hands the lock over to, and who asks.
 
-func TestALocalReleaseHandsTheLockOver(t *testing.T) {
-	t.Parallel()
-	for name, handoff := range handoffs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, w := p.watched()
-			l := p.locker(coll, relations.Exclusive())
-			first := p.got(l.Acquire(t.Context(), flowers, "write"))
-			var seen struct{ Total int32 }
-			second := acquire(t, t.Context(), l, "write", doclock.Into(&seen))
-			p.queued(l, 1)
-			p.sends(w, 1, name, func() error { return handoff.release(first) })
-			got := p.granted(second)
-			if got.Fence() <= first.Fence() || got.ID() == first.ID() || got.Err() != nil {
-				t.Errorf("the successor's lease: %d after %d, %v", got.Fence(), first.Fence(), got.Err())
-			}
-			if want := 1 + handoff.adds; seen.Total != want {
-				t.Errorf("the successor reads %d, want %d", seen.Total, want)
-			}
-			p.wantEntries(got)
-			ok(t, got.Release(t.Context()))
-			p.wantEntries()
-		})
-	}
-}
-
 // A waiter whose filter has more than an _id is not a successor: the holder may
 // have changed the fields that the filter names.
 func TestASuccessorsFilterIsAskedAgain(t *testing.T) {

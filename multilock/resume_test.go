@@ -330,34 +330,6 @@ func (p *place) convert(lease doclock.Lease, tag string) doclock.Lease {
 	return next
 }
 
-// A writer becomes a reader in one command, and other readers are let in beside
-// it. The old lease sends nothing more.
-func TestConvert(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair(), doclock.Owner("ann"))
-	lease := p.try(l, "write", doclock.Owner("a job"))
-	must(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	var next doclock.Lease
-	p.sends(w, 1, "Convert", func() (err error) { next, err = lease.Convert(t.Context(), "read"); return err })
-	p.sends(w, 0, "Release", func() error { return lease.Release(t.Context()) })
-	p.sends(w, 0, "Update", func() error { return lease.Update(t.Context(), plusOne) }, doclock.ErrReleased)
-	if next.ID() == lease.ID() || next.Fence() <= lease.Fence() || next.Tag() != "read" || next.Err() != nil {
-		t.Errorf("%v with %d after %v with %d: %v", next.ID(), next.Fence(), lease.ID(), lease.Fence(), next.Err())
-	}
-	p.wantEntries(next)
-	if e := p.entries("read")[0]; e.Owner != "a job" {
-		t.Errorf("the owner is %q", e.Owner)
-	}
-	other := p.try(l, "read")
-	ok(t, next.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	ok(t, next.Renew(t.Context()))
-	p.release(next)
-	p.release(other)
-	p.release(p.try(l, "write"))
-}
-
 // A conversion passes a writer that waits for both tags: the writer is not in its way, and no
 // error names him. A new reader is refused.
 func TestRule24WhoWaitsStaysBehindAConversion(t *testing.T) {

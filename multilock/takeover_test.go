@@ -135,19 +135,6 @@ func TestRule24ATakeOverMatchesTheFence(t *testing.T) {
 	}
 }
 
-// What was renewed since is the same entry.
-func TestATakeOverOfARenewedLease(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.plain(relations.Fair())
-		old := p.try(l, "write")
-		named := p.holders(l, "read")
-		time.Sleep(5 * time.Second)
-		ok(p, old.Renew(p.bounded()))
-		p.release(p.takesOver(l, "read", named...))
-		p.want(old.Renew(p.bounded()), doclock.ErrLost)
-	})
-}
-
 // A take-over is granted, or writes nothing. It never waits, whatever call it is given to.
 func TestRule24ATakeOverIsGrantedOrWritesNothing(t *testing.T) {
 	virtual(t, func(p *place) {
@@ -302,45 +289,6 @@ func TestRule24AFailedTakeOverMayHaveEndedWhatItNames(t *testing.T) {
 			})
 		})
 	}
-}
-
-// One of two take-overs of a lease is granted. The other one finds its named entry gone.
-func TestTwoTakeOversOfALease(t *testing.T) {
-	virtual(t, func(p *place) {
-		one, two := p.plain(relations.Exclusive()), p.plain(relations.Exclusive())
-		p.try(one, "write")
-		named := doclock.TakeOver(p.holders(two, "write")...)
-		var calls []*pending[doclock.Lease]
-		for _, l := range []*multilock.Locker{one, two} {
-			calls = append(calls, begin(p, func() (doclock.Lease, error) { return l.TryAcquire(p.Context(), flowers, "write", named) }))
-		}
-		granted := 0
-		for _, call := range calls {
-			lease, err := call.wait()
-			if lease != nil {
-				granted++
-				p.wantEntries(lease)
-				continue
-			}
-			p.conflict(err)
-		}
-		if granted != 1 {
-			p.Errorf("%d were granted", granted)
-		}
-	})
-}
-
-// Under a semaphore a take-over frees the places of those that it names, and no more.
-func TestATakeOverOfAPlace(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.plain(relations.Semaphore(2))
-		first, second := p.try(l, "slot"), p.try(l, "slot")
-		named := doclock.Holder{ID: first.ID(), Fence: first.Fence()}
-		lease := p.takesOver(l, "slot", named)
-		p.wantEntries(second, lease)
-		p.keeps(func() error { return errOf(l.TryAcquire(p.bounded(), flowers, "slot", doclock.TakeOver(named))) }, doclock.ErrConflict)
-		p.want(first.Release(p.bounded()), doclock.ErrLost)
-	})
 }
 
 // A take-over shares no lease, also not the one that it ends.

@@ -12,48 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// A waiting ticket blocks the tags that respect its tag. Each confirm extends
-// it. It is granted when the entries that it waits for have left.
-func TestTicketWaitsAndIsGranted(t *testing.T) {
-	virtual(t, func(p *place) {
-		at := &clock{}
-		l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-			doclock.TTL(9*time.Second), waitTTL(2*time.Second), doclock.ClockTolerance(time.Second))
-		reader := p.try(l, "read")
-		ticket := p.enqueue(l, "write")
-		if ticket.Granted() {
-			p.Fatal("granted beside a reader")
-		}
-		entered := p.entries("write")[0]
-		if entered.held() || entered.Expires.Sub(at.Now()) != 3*time.Second {
-			p.Errorf("the waiting entry is %+v", entered)
-		}
-		_, err := l.TryAcquire(p.Context(), flowers, "read")
-		if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != ticket.ID() || !c.Holders[0].Waiting {
-			p.Errorf("in the way of a reader: %+v", c.Holders)
-		}
-
-		at.Pass(2 * time.Second)
-		lease, err := ticket.Confirm(p.Context())
-		if c := p.conflict(err); lease != nil || len(c.Holders) != 1 || c.Holders[0].ID != reader.ID() || c.Tag != "write" {
-			p.Errorf("the confirm's conflict is %+v, its lease %v", c, lease)
-		}
-		if e := p.entries("write")[0]; e.Expires.Sub(at.Now()) != 3*time.Second || e.Seq != entered.Seq {
-			p.Errorf("confirmed, the waiting entry is %+v", e)
-		}
-
-		p.release(reader)
-		lease = p.got(ticket.Confirm(p.Context()))
-		e := p.entries("write")[0]
-		if !e.held() || e.Fence != lease.Fence() || e.Seq != entered.Seq || e.Fence <= reader.Fence() || e.Expires.Sub(at.Now()) != 10*time.Second {
-			p.Errorf("granted, the entry is %+v, the lease's fence %d", e, lease.Fence())
-		}
-		if again := p.got(ticket.Confirm(p.Context())); again != lease {
-			p.Errorf("confirmed again, the lease is %p, was %p", again, lease)
-		}
-	})
-}
-
 // Rule 4: the validity counts from the send of the confirm that was granted. If
 // it counted from the reply, another client could enter while the lease is valid.
 func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
