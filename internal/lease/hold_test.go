@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -95,26 +94,6 @@ func TestDeleteUnderATagThatToleratesOthers(t *testing.T) {
 			t.Errorf("%s: %q may be held beside %q, want %q", name, got, c.tag, c.want)
 		}
 	}
-}
-
-// Writes are numbered, and one is out at a time.
-func TestWritesAreInOneOrder(t *testing.T) {
-	virtual(t, func(r *rig) {
-		l := r.take(1, "read")
-		r.delay("write", time.Second)
-		begun := time.Now()
-		var group sync.WaitGroup
-		for range 3 {
-			group.Go(func() { r.wantErr("Update", l.Update(context.Background(), increment), nil) })
-		}
-		group.Wait()
-		if passed := time.Since(begun); passed < 3*time.Second {
-			r.Errorf("three writes of a second took %v", passed)
-		}
-		if n := r.entry(l).Writes; n != 3 {
-			r.Errorf("the last write has the number %d", n)
-		}
-	})
 }
 
 // The server refuses the release: the entry stands, and a later call tries
