@@ -213,21 +213,6 @@ func TestAClaimHasItsTerms(t *testing.T) {
 	p.want(errOf(l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound)
 }
 
-// TestAcquireRefusesBadInput has what each call refuses.
-func TestOptionsThatDontFitAreRefused(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	skips, waits := invalid("SkipLocked"), invalid("MaxWait")
-	skips.check(t, "Enqueue", errOf(l.Enqueue(p.bounded(), byName, "write", doclock.SkipLocked())))
-	waits.check(t, "TryAcquire", errOf(l.TryAcquire(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))))
-	waits.check(t, "Enqueue", errOf(l.Enqueue(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))))
-	if sent := w.Take(); len(sent) != 0 {
-		t.Errorf("sent %v", sent)
-	}
-}
-
 // Without SkipLocked, an acquire means the first document by the keys, and waits for that one.
 func TestSortWithoutSkipLocked(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -133,24 +134,44 @@ func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
 	}
 }
 
-// For bad arguments of an acquire the error says what would be right. It is refused
-// after Close, and in an ended context, too. Nothing is sent, and nothing is changed.
-func TestAFunctionIsNeeded(t *testing.T) {
+// What has no meaning for a call is refused, and named, before anything is sent.
+func TestWhatDoesNotFitACall(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
+	l := p.locker(coll, relations.Fair())
 	leads, err := writelock.New(coll)
 	must(t, err)
-	want := invalid("not acquired", "function")
-	want.check(t, "Do", l.Do(t.Context(), flowers, "write", nil))
-	want.check(t, "DoAll", multilock.DoAll(t.Context(), nil, l.Want(flowers, "write")))
-	want.check(t, "Lead", leads.Lead(t.Context(), flowers, nil))
+	token := p.detach(p.try(l, "write"))
+	w.Take()
+	id, skips, waits := uuid.New(), doclock.SkipLocked(), doclock.MaxWait(time.Second)
+	takes := doclock.TakeOver(doclock.Holder{ID: id, Fence: 7})
+	of := func(h doclock.Holder) []doclock.AcquireOption { return []doclock.AcquireOption{doclock.TakeOver(h)} }
+	try := func(opts ...doclock.AcquireOption) error {
+		return errOf(l.TryAcquire(p.Context(), flowers, "write", opts...))
+	}
+	for says, errs := range map[string][]error{
+		"function":   {l.Do(p.Context(), flowers, "write", nil), multilock.DoAll(p.Context(), nil, l.Want(flowers, "write")), leads.Lead(p.Context(), flowers, nil)},
+		"MaxWait":    {try(waits), errOf(l.Enqueue(p.Context(), flowers, "write", waits)), errOf(l.Acquire(p.Context(), flowers, "write", takes, waits))},
+		"SkipLocked": {errOf(l.Enqueue(p.Context(), byName, "write", skips)), try(takes, skips)},
+		"TakeOver": {
+			try(of(doclock.Holder{Fence: 7})...), try(of(doclock.Holder{ID: id})...), try(of(doclock.Holder{ID: id, Fence: -1})...),
+			try(of(doclock.Holder{ID: id, Fence: 7, Waiting: true})...), errOf(l.Enqueue(p.Context(), flowers, "write", takes)),
+			errOf(multilock.AcquireAll(p.Context(), l.Want(flowers, "write", takes))),
+		},
+		"a resume": {errOf(l.Resume(p.Context(), flowers, token, takes))},
+	} {
+		for i, err := range errs {
+			fault{doclock.ErrInvalidArgument, []string{"not acquired", says}}.check(t, fmt.Sprint(says, " ", i), err)
+		}
+	}
 	if sent := w.Take(); len(sent) > 0 {
 		t.Errorf("sent %q", sent)
 	}
 }
 
+// For bad arguments of an acquire the error says what would be right. It is refused
+// after Close, and in an ended context, too. Nothing is sent, and nothing is changed.
 func TestAcquireRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

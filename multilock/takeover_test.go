@@ -13,7 +13,6 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -47,15 +46,7 @@ func mayHaveEnded(err error) bool { return strings.Contains(err.Error(), "may ha
 // names who has the lock now.
 func TestRule24ATakeOverEndsALease(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]func(context.Context, doclock.Lease) error{
-		"Update":           func(ctx context.Context, l doclock.Lease) error { return l.Update(ctx, plusOne) },
-		"UpdateAndRelease": func(ctx context.Context, l doclock.Lease) error { return l.UpdateAndRelease(ctx, plusOne) },
-		"Renew":            func(ctx context.Context, l doclock.Lease) error { return l.Renew(ctx) },
-		"Detach":           func(ctx context.Context, l doclock.Lease) error { return errOf(l.Detach(ctx)) },
-		"Convert":          func(ctx context.Context, l doclock.Lease) error { return errOf(l.Convert(ctx, "read")) },
-		"Delete":           func(ctx context.Context, l doclock.Lease) error { return l.Delete(ctx) },
-		"Release":          func(ctx context.Context, l doclock.Lease) error { return l.Release(ctx) },
-	} {
+	for name, use := range leaseCalls {
 		virtually(t, name, func(p *place) {
 			coll, w := p.watched()
 			ours, theirs := p.locker(coll, relations.Fair(), doclock.Owner("new")), p.locker(p.coll, relations.Fair())
@@ -70,7 +61,7 @@ func TestRule24ATakeOverEndsALease(t *testing.T) {
 				return err
 			})
 			p.wantEntries(lease)
-			err := use(p.bounded(), old)
+			err := use(old, p.bounded())
 			p.want(err, doclock.ErrLost)
 			if lost := (*doclock.LostError)(nil); !errors.As(err, &lost) || lost.Reason != doclock.LossEntryRemoved {
 				p.Errorf("%v", err)
@@ -317,34 +308,6 @@ func TestATakeOverThatCantBeDecoded(t *testing.T) {
 		}
 		p.want(old.Release(p.bounded()), doclock.ErrLost)
 	})
-}
-
-// What can't be taken over is refused before anything is sent.
-func TestTakeOversThatAreRefused(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	id := uuid.New()
-	good := doclock.TakeOver(doclock.Holder{ID: id, Fence: 7})
-	try := func(opts ...doclock.AcquireOption) func() error {
-		return func() error { return errOf(l.TryAcquire(p.bounded(), flowers, "write", opts...)) }
-	}
-	for name, call := range map[string]func() error{
-		"no id":            try(doclock.TakeOver(doclock.Holder{Fence: 7})),
-		"no fence":         try(doclock.TakeOver(doclock.Holder{ID: id})),
-		"a negative fence": try(doclock.TakeOver(doclock.Holder{ID: id, Fence: -1})),
-		"waits and holds":  try(doclock.TakeOver(doclock.Holder{ID: id, Fence: 7, Waiting: true})),
-		"SkipLocked":       try(good, doclock.SkipLocked()),
-		"MaxWait": func() error {
-			return errOf(l.Acquire(p.bounded(), flowers, "write", good, doclock.MaxWait(time.Second)))
-		},
-		"Enqueue": func() error { return errOf(l.Enqueue(p.bounded(), flowers, "write", good)) },
-		"Resume":  func() error { return errOf(l.Resume(p.bounded(), flowers, "x", good)) },
-		"several": func() error { return errOf(multilock.AcquireAll(p.bounded(), l.Want(flowers, "write", good))) },
-	} {
-		p.sends(w, 0, name, call, doclock.ErrInvalidArgument)
-	}
 }
 
 // Through another router, with a filter that pins the shard key or one that doesn't, a take-over
