@@ -452,34 +452,8 @@ func TestReleaseOfSeveralNamesTheLost(t *testing.T) {
 	ok(t, multilock.Leases{}.Release(p.bounded()))
 }
 
-// Renew of several is one command. A lost one doesn't keep the others from being renewed.
-func TestRenewOfSeveral(t *testing.T) {
-	virtual(t, func(p *place) {
-		p.several(3)
-		coll, sent := p.watched()
-		l := p.locker(coll, relations.Exclusive())
-		leases, err := multilock.AcquireAll(p.Context(), of(l, 1, 2, 3)...)
-		must(p, err)
-		time.Sleep(time.Second)
-		sent.Take()
-		ok(p, leases.Renew(p.Context()))
-		if n := sent.Count(); n != 1 {
-			p.Errorf("%d commands", n)
-		}
-		p.eraseOf(2)
-		p.want(append(leases, nil).Renew(p.Context()), doclock.ErrLost)
-		for i, lease := range leases {
-			if left := lease.Remaining(); (left < 9500*time.Millisecond) != (i == 1) {
-				p.Errorf("lease %d has %v left", i, left)
-			}
-		}
-		p.want(leases.Release(p.Context()), doclock.ErrLost)
-		p.want(leases.Renew(p.Context()), doclock.ErrReleased)
-	})
-}
-
-// A nil lease is lost, and the others are renewed and released. Without any lease the
-// context ends with its parent.
+// A nil lease is lost, and the others are renewed and released, and then renewed no more. Without any
+// lease the context ends with its parent.
 func TestLeasesWithoutALease(t *testing.T) {
 	virtual(t, func(p *place) {
 		lease := p.try(p.plain(relations.Exclusive(), doclock.TTL(doclock.MinTTL)), "write")
@@ -492,7 +466,9 @@ func TestLeasesWithoutALease(t *testing.T) {
 		ok(p, none.Err())
 		end()
 		wait(p, none.Done())
+		p.want(leases.Renew(p.Context()), doclock.ErrLost)
 		p.want(leases.Release(p.Context()), doclock.ErrLost)
+		p.want(leases[1:2].Renew(p.Context()), doclock.ErrReleased)
 		p.wantEntries()
 	})
 }
