@@ -130,48 +130,41 @@ func TestIdleClaimsPollTogether(t *testing.T) {
 	})
 }
 
-// A claim that is alone leaves during its poll, and nobody waits any more.
-func TestTheOnlyIdleClaimLeaves(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.plain(relations.Exclusive())
-		ctx, leave := context.WithCancel(p.Context())
-		only := begin(p, func() (doclock.Lease, error) {
-			return l.Acquire(ctx, pendingJobs, "write", doclock.SkipLocked(), byPriority)
-		})
-		time.Sleep(time.Minute)
-		p.mem.Delay(1, 3*time.Second, locktest.Acquires)
-		time.Sleep(2 * time.Second) // a poll is under way
-		leave()
-		p.want(errOf(only.wait()), context.Canceled, doclock.ErrNotAcquired)
-		time.Sleep(time.Minute)
-		if n := l.Claimants(); n != 0 {
-			p.Errorf("%d claims wait", n)
-		}
-	})
-}
-
-// The next claim polls when the one that has polled leaves.
+// A claim leaves during its poll. The next one polls then, and without one nobody waits any more.
 func TestAnIdleClaimLeaves(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.plain(relations.Exclusive())
-		first, leave := context.WithCancel(p.Context())
-		left := begin(p, func() (doclock.Lease, error) {
-			return l.Acquire(first, pendingJobs, "write", doclock.SkipLocked(), byPriority)
+	t.Parallel()
+	for name, alone := range map[string]bool{"alone": true, "before another": false} {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.Exclusive())
+			wait := func(ctx context.Context) *pending[doclock.Lease] {
+				call := begin(p, func() (doclock.Lease, error) {
+					return l.Acquire(ctx, pendingJobs, "write", doclock.SkipLocked(), byPriority)
+				})
+				synctest.Wait()
+				return call
+			}
+			ctx, leave := context.WithCancel(p.Context())
+			first, next := wait(ctx), (*pending[doclock.Lease])(nil)
+			if !alone {
+				next = wait(p.Context())
+			}
+			time.Sleep(time.Minute)
+			p.mem.Delay(1, 5*time.Second, locktest.Acquires)
+			time.Sleep(2 * time.Second) // a poll is under way
+			leave()
+			p.want(errOf(first.wait()), context.Canceled, doclock.ErrNotAcquired, doclock.ErrNotFound)
+			p.jobs(1)
+			begun := time.Now()
+			if next != nil {
+				p.granted(next)
+			}
+			if took := time.Since(begun); took > 2*time.Second {
+				p.Errorf("granted after %v", took)
+			}
+			time.Sleep(time.Minute)
+			if n := l.Claimants(); n != 0 {
+				p.Errorf("%d claims wait", n)
+			}
 		})
-		synctest.Wait()
-		second := begin(p, func() (doclock.Lease, error) {
-			return l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-		})
-		time.Sleep(time.Minute)
-		p.mem.Delay(1, 5*time.Second, locktest.Acquires)
-		time.Sleep(2 * time.Second) // a poll is under way
-		leave()
-		p.want(errOf(left.wait()), context.Canceled, doclock.ErrNotAcquired, doclock.ErrNotFound)
-		p.jobs(1)
-		begun := time.Now()
-		p.granted(second)
-		if took := time.Since(begun); took > 2*time.Second {
-			p.Errorf("granted after %v", took)
-		}
-	})
+	}
 }
