@@ -33,7 +33,7 @@ func TestClaimsOfManyWorkers(t *testing.T) {
 		"16 workers in 16 processes": {16, 1, 1.15},
 	} {
 		virtually(t, name, func(p *place) {
-			const jobs = 400
+			const jobs = 160
 			var all []any
 			for i := range jobs {
 				all = append(all, bson.M{"_id": 100 + i, "state": "pending", "priority": i})
