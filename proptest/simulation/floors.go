@@ -17,7 +17,7 @@ func Floors(seeds int) (floors []tally.Floor) {
 	for _, kind := range kinds {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen(kind), Least: max(1, seeds/4)})
 	}
-	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest, TextsQuoted} {
+	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest} {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
 	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds}, tally.Floor{Kind: "check", Name: ForeignSkipped, Least: 5 * seeds},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/proptest/tally"
@@ -25,7 +24,6 @@ const (
 	NeverNotFound  = "no caller is told that a document is missing that is there"
 	ForeignSkipped = "no claim stops at a lock field of somebody else"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
-	TextsQuoted    = "a text of others is on one line, and steers no terminal"
 )
 
 // kinds are the kinds of events, and how they come about.
@@ -68,12 +66,8 @@ func (s *run) judge(counts *tally.Tally) {
 	for _, p := range s.programs {
 		for _, e := range p.events {
 			counts.Seen(seen(e.Event), 1)
-			l.quoted(e.LogValue())
 			l.assign(e)
 		}
-	}
-	for _, c := range s.calls {
-		l.quoted(c.err)
 	}
 	for _, a := range s.acquires {
 		l.acquire(a)
@@ -103,12 +97,6 @@ func (l *ledger) check(property string, ok bool, format string, args ...any) boo
 		l.counts.Violated(property, "seed %d: %s", l.seed, fmt.Sprintf(format, args...))
 	}
 	return ok
-}
-
-// quoted checks an error, or what is logged. An owner in it is a text of others.
-func (l *ledger) quoted(said any) {
-	text := fmt.Sprint(said)
-	l.check(TextsQuoted, !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
 }
 
 func key(p *program, id string) string { return fmt.Sprint(p.number, id) }

@@ -293,7 +293,7 @@ var started = time.Now()
 // options are those of a program's Locker.
 func (s *run) options(p *program, g *group) []doclock.Option {
 	opts := []doclock.Option{
-		doclock.Owner(fmt.Sprint("program ", p.number, " \n\x1b[2J\u202e")), doclock.ClockTolerance(g.tolerance), engine.Option(func(cfg *engine.Config) error {
+		doclock.Owner(fmt.Sprint("program ", p.number)), doclock.ClockTolerance(g.tolerance), engine.Option(func(cfg *engine.Config) error {
 			cfg.TTL, cfg.WaitTTL = p.ttl(g), g.waitTTL // may be shorter than the options allow
 			return nil
 		}),
