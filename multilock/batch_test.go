@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -129,6 +130,33 @@ func TestLeasesOfABatchAreOnTheirOwn(t *testing.T) {
 		must(p, leases[2].Release(p.Context()))
 		must(p, errOf(other.TryAcquire(p.Context(), doclock.ID(leases[2].DocumentID()), "write")))
 		p.want(leases.Release(p.Context()), doclock.ErrLost)
+	})
+}
+
+// Each lease of a batch is handed over to the waiter of its own document, though all have one id.
+func TestABatchIsHandedOver(t *testing.T) {
+	virtual(t, func(p *place) {
+		p.jobs(3)
+		l := p.plain(relations.Exclusive(), doclock.TTL(relayTTL))
+		leases := p.batch(l, 3)
+		granted := make(chan doclock.Lease, len(leases))
+		for _, held := range leases {
+			go func() {
+				after, err := l.Acquire(p.Context(), doclock.ID(held.DocumentID()), "write")
+				must(p, err)
+				if !after.DocumentID().Equal(held.DocumentID()) {
+					p.Errorf("it waited for %v, and got %v", held.DocumentID(), after.DocumentID())
+				}
+				granted <- after
+			}()
+		}
+		synctest.Wait()
+		p.mem.Delay(len(leases), time.Second) // all are under way at the same time
+		must(p, leases.Release(p.Context()))
+		for range leases {
+			must(p, (<-granted).Release(p.Context()))
+		}
+		p.wantLocked(0)
 	})
 }
 

@@ -158,7 +158,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 		p.Released(grant)
 		return
 	}
-	p.HandedOver(id, p.document.handoff(id, *next))
+	p.HandedOver(grant, p.document.handoff(id, *next))
 }
 
 // section is one critical section.

@@ -21,9 +21,15 @@ type Queues struct {
 
 	mu       sync.Mutex
 	queues   map[string]*queue
-	promised map[uuid.UUID]*Waiter // by the entry that is handed over
-	swept    int                   // queues that the last sweep left
-	count    uint64                // of arrivals
+	promised map[entry]*Waiter // by the entry that is handed over
+	swept    int               // queues that the last sweep left
+	count    uint64            // of arrivals
+}
+
+// entry is one of a document: those of a batch have one id.
+type entry struct {
+	document string
+	id       uuid.UUID
 }
 
 // Config is what the queues need.
@@ -39,7 +45,7 @@ type Config struct {
 // New makes queues without waiters.
 func New(c Config) *Queues {
 	c.Longest = cmp.Or(c.Longest, engine.DefaultPollInterval)
-	return &Queues{Config: c, queues: map[string]*queue{}, promised: map[uuid.UUID]*Waiter{}}
+	return &Queues{Config: c, queues: map[string]*queue{}, promised: map[entry]*Waiter{}}
 }
 
 // Enter puts a waiter into the queue of the document with this key.
@@ -298,7 +304,7 @@ func (q *Queues) Next(g engine.Grant) *engine.Successor {
 	d.releasing(g.ID)
 	d.set(w, promised)
 	w.sent, w.news = q.Now(), d.view.news
-	q.promised[g.ID] = w
+	q.promised[entry{document, g.ID}] = w
 	return &engine.Successor{
 		Request: engine.Request{Tag: w.Tag, ID: w.ID, Document: w.Document, Terms: w.Terms},
 		Waiting: w.place.isTaken(),
@@ -307,13 +313,14 @@ func (q *Queues) Next(g engine.Grant) *engine.Successor {
 
 // HandedOver gives the promised waiter its answer. The released entry has left the
 // document, or may have.
-func (q *Queues) HandedOver(from uuid.UUID, got engine.Answer) {
+func (q *Queues) HandedOver(g engine.Grant, got engine.Answer) {
+	from := entry{Key(g.Pin), g.ID}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.promised[from]
 	delete(q.promised, from)
 	d := w.queue
-	d.released(from)
+	d.released(g.ID)
 	w.handed = &got
 	d.set(w, answered)
 	if got.Image != nil && got.Outcome == engine.Granted {

@@ -391,7 +391,8 @@ func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
 				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
 				p.Report(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
 				p.Leave(holder)
-				next := p.Next(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}})
+				grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}}
+				next := p.Next(grant)
 				var all sync.WaitGroup
 				all.Go(func() {
 					handed, err := p.Await(ctx, w)
@@ -402,7 +403,7 @@ func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
 				synctest.Wait()
 				end(p, cancel)
 				synctest.Wait()
-				p.HandedOver(first.ID, d.handoff(first.ID, *next))
+				p.HandedOver(grant, d.handoff(first.ID, *next))
 				all.Wait()
 				p.Leave(w)
 				d.release(second.ID)
