@@ -235,6 +235,23 @@ func TestADetachThatIsLeftGivesNoGuard(t *testing.T) {
 	})
 }
 
+// A caller who has left a detach can release the entry, also if the detach was executed.
+func TestADetachThatIsLeftCanBeReleased(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.delay("detach", time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second/2)
+		defer cancel()
+		_, err := h.Detach(ctx)
+		r.wantErr("Detach", err, doclock.ErrOutcomeUnknown)
+		r.wantErr("Release", h.Release(context.Background()), nil)
+		r.wantSent("detach", "release")
+		if left := r.entries(h); len(left) > 0 {
+			r.Errorf("there are %v", left)
+		}
+	})
+}
+
 // Attempts of the acquire are left to the clean-up once the entry has a key, or is gone:
 // before that a removal by the id would end the lock.
 func TestDetachLeavesUnansweredAttempts(t *testing.T) {

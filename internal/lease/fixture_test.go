@@ -42,7 +42,7 @@ func connected(tb testing.TB, adjust ...func(*engine.Config)) (*engine.Engine, *
 	for _, a := range adjust {
 		a(&cfg)
 	}
-	coll := locktest.New(tb).Collection("documents")
+	coll := locktest.New(tb).Collection("documents", doclock.ID(0)) // the driver has found the server
 	e, err := engine.New(coll, relations.WritePreferring(), cfg)
 	if err != nil {
 		tb.Fatal(err)
