@@ -41,15 +41,17 @@ import (
 // ErrLost or ErrOutcomeUnknown. If no server could be reached, Release may be called; if
 // the lease's time is up then, the error is an ErrOutcomeUnknown, too.
 type Lease interface {
-	// ID is the entry's id in the document, unique to this lease. Only goroutines that
-	// share an entry ([ShareInProcess]) have leases with the same ID.
+	// ID is the entry's id in the document. Goroutines that share an entry
+	// ([ShareInProcess]) have leases with the same ID, and so have the leases of a batch,
+	// each in another document.
 	ID() uuid.UUID
 
 	// Tag is the tag that the lease was acquired under.
 	Tag() string
 
 	// Fence is the lease's fencing token. On one document it increases from grant to
-	// grant. If the tag excludes itself, another place can reject writes whose token is
+	// grant, unless that is deleted, and made again at once at a member whose clock is
+	// behind. If the tag excludes itself, another place can reject writes whose token is
 	// smaller than the greatest that it has seen. Compare the tokens of tags that are
 	// held at the same time, as readers' are, only with those of tags that exclude them.
 	Fence() int64
