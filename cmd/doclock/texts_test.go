@@ -104,7 +104,7 @@ func TestLsOfMany(t *testing.T) {
 	}
 	for _, asJSON := range []bool{false, true} {
 		var out heap
-		c := &cli{out: &out, field: "lock", timeout: patience, json: asJSON, uri: mongotest.URI(t), collection: coll.Database().Name() + ".locks"}
+		c := &cli{out: &out, field: "lock", timeout: mongotest.Patience, json: asJSON, uri: mongotest.URI(t), collection: coll.Database().Name() + ".locks"}
 		if err := c.list(fixture.Bounded(t), &choice{}); err != nil {
 			t.Fatal(err)
 		}
