@@ -55,9 +55,10 @@ func (s sighting) shows(a *arrival) bool {
 
 // Properties are all properties that Check checks.
 var Properties = []string{
-	PropertyExclusion, PropertyImage, PropertyFIFO,
+	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
 	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease, PropertyGone,
-	PropertyTokens, PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
+	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason,
+	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
 }
 
 // Check checks the history. The tally counts the checks of each property, and
@@ -65,13 +66,14 @@ var Properties = []string{
 func (h *History) Check(t *tally.Tally) {
 	h.eachDocument(t, func(c *check) {
 		c.safety()
+		c.reasons()
 		c.writes()
 		c.outcomes()
 	})
 }
 
-// CheckSafety is Check without the counts of what was seen, which have floors of their own
-// on a server.
+// CheckSafety is Check without what needs a server that can be reached: nobody is let in
+// who is not, and all callers were told the truth.
 func (h *History) CheckSafety(t *tally.Tally) {
 	h.eachDocument(t, func(c *check) {
 		c.safety()

@@ -9,6 +9,8 @@ import (
 const (
 	PropertyExclusion = "no two holders exclude each other: over [grant, min(expiry, release)) on the server's clock"
 	PropertyImage     = "no image shows two holders that exclude each other"
+	PropertyBarrier   = "a waiting entry blocks later entries that respect it, but no conversion or take-over"
+	PropertyNumbers   = "an image's values agree: seq and fence of its entries are at most lock.fence, and a held entry's fence is not below its seq"
 )
 
 // exclusion looks at the latest instant at which a lease had begun.
@@ -46,20 +48,36 @@ func (c *check) excludes(x *arrival) (beside []*arrival, by []string) {
 // back has new values. So no clock is needed.
 func (c *check) images() {
 	for _, s := range c.sightings {
+		c.Checked(PropertyNumbers, 1)
+		for _, e := range s.Entries {
+			if e.Seq > s.Fence || e.Fence > s.Fence || e.Fence != 0 && e.Fence < e.Seq || e.Seq == 0 {
+				c.violated(s.to, PropertyNumbers, "lock.fence %d, entry %s %.8s has seq %d and fence %d", s.Fence, e.Tag, e.ID, e.Seq, e.Fence)
+			}
+		}
 		for _, x := range s.Entries {
 			came := c.arrival(x)
 			if x.Fence == 0 || came != nil && !came.new() { // its fence doesn't say when it was let in
 				continue
 			}
 			c.Checked(PropertyImage, 1)
-			held := map[string]int{}
+			c.Checked(PropertyBarrier, 1)
+			held, earlier := map[string]int{}, map[string]int{}
 			for _, y := range s.Entries {
-				if (y.ID != x.ID || y.Seq != x.Seq) && y.Fence != 0 && y.Fence < x.Fence {
+				if y.ID == x.ID && y.Seq == x.Seq {
+					continue
+				}
+				before := y.Fence != 0 && y.Fence < x.Fence
+				if before {
 					held[y.Tag]++
+				}
+				if before || y.Seq < x.Seq && (came == nil || !came.passes) {
+					earlier[y.Tag]++
 				}
 			}
 			if by := c.over(x.Tag, held); len(by) > 0 {
 				c.violated(s.to, PropertyImage, "at %d: %s %.8s (fence %d) holds beside %d of %v", s.Now, x.Tag, x.ID, x.Fence, held[by[0]], by)
+			} else if by := c.over(x.Tag, earlier); len(by) > 0 {
+				c.violated(s.to, PropertyBarrier, "at %d: %s %.8s (seq %d) holds past %d of %v that came before", s.Now, x.Tag, x.ID, x.Seq, earlier[by[0]], by)
 			}
 		}
 	}

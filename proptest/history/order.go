@@ -6,8 +6,12 @@ import (
 	"slices"
 )
 
-// PropertyTokens is of fences and seqs.
-const PropertyTokens = "fences increase in the order of grants, and are never given twice"
+// Properties of fences and seqs.
+const (
+	PropertyTokens   = "fences increase in the order of grants, and are never given twice"
+	PropertyArrivals = "seq keeps the order of arrival"
+	PropertyCounter  = "lock.fence never decreases"
+)
 
 // A document that is deleted and made anew begins without a fence. Within one
 // millisecond of the server's clock it may give out the same fence again.
@@ -29,26 +33,39 @@ func (c *check) order() {
 			used[n] = a
 		}
 	}
-	c.rising()
+	came := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return !a.new() })
+	ordered(c, PropertyArrivals, came,
+		func(a *arrival) (number, from, to int64) { return a.Seq, a.asked, a.seen })
+	held := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return a.Fence == 0 || a.remainder })
+	ordered(c, PropertyTokens, held,
+		func(a *arrival) (number, from, to int64) { return a.Fence, a.granted, a.held })
+	shown := slices.DeleteFunc(slices.Clone(c.sightings), func(s sighting) bool { return deleted && s.Fence == 0 })
+	ordered(c, PropertyCounter, shown,
+		func(s sighting) (number, from, to int64) { return s.Fence, s.from, s.to })
 }
 
-// rising checks that of two grants that certainly happened one after the other, the later
-// one has no smaller fence.
-func (c *check) rising() {
-	held := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return a.Fence == 0 || a.remainder })
-	over := slices.Clone(held)
-	slices.SortFunc(held, func(a, b *arrival) int { return cmp.Compare(a.granted, b.granted) })
-	slices.SortFunc(over, func(a, b *arrival) int { return cmp.Compare(a.held, b.held) })
-	highest, next := &arrival{}, 0
-	for _, a := range held {
-		for ; next < len(over) && over[next].held < a.granted; next++ {
-			if over[next].Fence > highest.Fence {
-				highest = over[next]
+// ordered checks that of two events that certainly happened one after the
+// other, the later one has no smaller number.
+func ordered[T any](c *check, property string, all []T, of func(T) (number, from, to int64)) {
+	type event struct{ number, from, to int64 }
+	var events []event
+	for _, x := range all {
+		number, from, to := of(x)
+		events = append(events, event{number, from, to})
+	}
+	ended := slices.Clone(events)
+	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(ended, func(a, b event) int { return cmp.Compare(a.to, b.to) })
+	highest, next := event{}, 0
+	for _, e := range events {
+		for ; next < len(ended) && ended[next].to < e.from; next++ {
+			if ended[next].number > highest.number {
+				highest = ended[next]
 			}
 		}
-		c.Checked(PropertyTokens, 1)
-		if a.Fence < highest.Fence {
-			c.violated(a.granted, PropertyTokens, "%v came after %v, which was granted by %d", a, highest, highest.held/millisecond)
+		c.Checked(property, 1)
+		if e.number < highest.number {
+			c.violated(e.from, property, "%d after %d was over, and it is less than %d", e.number, highest.to/millisecond, highest.number)
 		}
 	}
 }
@@ -74,6 +91,37 @@ func (c *check) queue() {
 		if by := c.over(x.Tag, overtaken); len(by) > 0 {
 			c.violated(x.held, PropertyFIFO, "%v was granted before %d of %v that came before it", x, overtaken[by[0]], by)
 		}
+	}
+}
+
+// PropertyReason is about waits. exclusion and releases check that a waiter is not
+// let in earlier, and package waitqueue's tests that it asks again in time.
+const PropertyReason = "no request is refused or kept waiting without a blocking entry"
+
+// reasons checks that the image of each refused or waiting request shows the reason.
+func (c *check) reasons() {
+	for i := range c.commands {
+		command := &c.commands[i]
+		asks := command.Kind == CommandAcquire || command.Kind == CommandConfirm
+		if asks && command.Image != nil && command.Image.Now != 0 {
+			c.reason(command)
+		}
+	}
+}
+
+// reason checks one image. A repeated acquire that finds its entry waiting is not
+// decided again.
+func (c *check) reason(command *Command) {
+	live, _, own, there := c.inTheWay(command)
+	if there && own.Fence != 0 || command.Kind == CommandConfirm && !there {
+		return
+	}
+	if command.Kind == CommandAcquire && there && own.Since != command.Image.Now {
+		return // a repeat
+	}
+	c.Checked(PropertyReason, 1)
+	if len(c.over(command.Tag, live)) == 0 {
+		c.violated(c.answered(command), PropertyReason, "at %d: %s of %s %.8s was not granted, though no entry blocks it", command.Image.Now, command.Kind, command.Tag, command.ID)
 	}
 }
 
