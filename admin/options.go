@@ -115,7 +115,7 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 	return d, nil
 }
 
-// choose are a call's options, without a collection.
+// choose reads the options of a call. The desk has no collection yet.
 func choose(function string, opts []Option, takes ...string) (*desk, error) {
 	takes = append(takes, "Field", "ShardKey")
 	d := &desk{config: config{engine: engine.Config{Terms: engine.Terms{TTL: engine.DefaultTTL}, Field: engine.DefaultField}}}

@@ -99,7 +99,7 @@ func Example_machines() {
 	// have: 3
 }
 
-// Who is urgent waits for the one who has the lock, and for nobody else who waits.
+// An urgent acquire waits for the holder, and goes before all others that wait.
 func Example_priorities() {
 	ctx := context.Background()
 	mem := locktest.Start()

@@ -97,7 +97,7 @@ func (s *script) run(words []string) string {
 			p = &process{client: c, name: words[0]}
 			s.processes[words[0]] = p
 		}
-		result = p.run(s, words[1], slices.Concat(words[2:], []string{""})[0])
+		result = p.run(s, words[1], strings.Join(words[2:], " "))
 		result = "  " + result + sentBy(p) + "\n"
 	}
 	return result + s.document()

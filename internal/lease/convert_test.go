@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -24,9 +25,10 @@ func (r *rig) convert(h *Lease, want error) *Lease {
 // refuses puts another holder into the document, or takes him out: the server refuses conversions beside him.
 func (r *rig) refuses(h *Lease, refuses bool) {
 	r.Helper()
-	other := bson.M{"id": bson.Binary{Subtype: 4, Data: make([]byte, 16)}, "owner": "bob", "seq": int64(1), "fence": int64(1), "expires": time.Now().Add(time.Hour)}
-	if r.change(h, bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"owner": "bob"}}}); refuses {
-		r.change(h, bson.M{"$push": bson.M{"lock.tags.write": other}})
+	r.change(h, bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"owner": "bob"}}})
+	if refuses {
+		bob := bson.M{"id": uuidOf(uuid.New()), "owner": "bob", "seq": int64(1), "fence": int64(1), "expires": time.Now().Add(time.Hour)}
+		r.change(h, bson.M{"$push": bson.M{"lock.tags.write": bob}})
 	}
 }
 
