@@ -526,8 +526,10 @@ func (c *client) addIn(ctx context.Context, held doclock.Lease, id string) error
 func TestFunctionOfATransaction(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
-		c := s.client(relations.Exclusive())
+		h, observed := hear(s)
+		c := s.client(relations.Exclusive(), observed)
 		held := c.acquire("write")
+		h.want("granted 1")
 		own := errors.New("the function's own")
 		if err := held.WithTransaction(s.Context(), func(ctx context.Context) error { return errors.Join(c.insert(ctx, "ann"), own) }); !errors.Is(err, own) {
 			s.Errorf("%v", err)
@@ -541,6 +543,7 @@ func TestFunctionOfATransaction(t *testing.T) {
 			_ = held.WithTransaction(s.Context(), func(ctx context.Context) error { _ = c.insert(ctx, "ann"); panic(own) })
 		}()
 		s.has()
+		h.want("rolled back") // of the first: the panic has no event
 		runs := 0
 		must(s, held.WithTransaction(s.Context(), func(ctx context.Context) error {
 			if runs++; runs < 3 {
@@ -548,6 +551,7 @@ func TestFunctionOfATransaction(t *testing.T) {
 			}
 			return c.insert(ctx, "ann")
 		}))
+		h.want("committed") // once, though it ran again
 		if runs != 3 {
 			s.Errorf("it ran %d times", runs)
 		}

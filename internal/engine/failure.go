@@ -203,9 +203,10 @@ func noCollection(err error) bool {
 	return errors.As(err, &command) && command.Code == 9 && strings.HasPrefix(command.Message, "The $$NOW operator cannot be used")
 }
 
-// codes are ranges of server error codes, with both ends: see docs/errors.md. A command with a code of none of the four lists may have been executed, and
-// may get the same answer for ever: some errors come after the write, some from a
-// router that doesn't know what the shard did. This package's projections raise none.
+// codes are ranges of server error codes, with both ends: see docs/errors.md. A command
+// with a code of none of the four lists may have been executed, and may get the same
+// answer for ever: some errors come after the write, some from a router that doesn't know
+// what the shard did. This package's projections raise none.
 type codes [][2]int
 
 // unread: the command is read, and its sender's rights are checked, before any document
