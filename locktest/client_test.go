@@ -76,8 +76,8 @@ func TestTheTestEndsBeforeItsCommands(t *testing.T) {
 func TestSelection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := locktest.New(t)
+		mem.Down(errors.New("connection refused")) // before the client looks for it
 		client := mem.Connect(options.Client().SetServerSelectionTimeout(3 * time.Second))
-		mem.Down(errors.New("connection refused"))
 		start := time.Now()
 		if err := client.Ping(t.Context(), nil); !mongo.IsTimeout(err) || !contains(err, "connection refused") || time.Since(start) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
