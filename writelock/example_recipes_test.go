@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// docs/jobs.md explains these examples, and shows lines of them.
+// docs/jobs.md explains these examples.
 
 // A sender repeats its message until it is answered, also while the first one is handled.
 func Example_webhook() {
