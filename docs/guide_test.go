@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// These are the pieces of code of guide.md. The tests run them on a server in memory.
+// These are pieces of guide.md. The tests run them on a server in memory.
 
 type order struct {
 	ID    string `bson:"_id"`
@@ -41,15 +41,6 @@ func removeLocks(ctx context.Context, orders *mongo.Collection, now time.Time) e
 	return err
 }
 
-func addContact(ctx context.Context, categories *multilock.Locker, contacts *mongo.Collection, contact bson.M) error {
-	return categories.Do(ctx, doclock.ID("books"), "read", func(ctx context.Context, lease doclock.Lease) error {
-		return lease.WithTransaction(ctx, func(ctx context.Context) error {
-			_, err := contacts.InsertOne(ctx, contact)
-			return err
-		})
-	})
-}
-
 func publish(ctx context.Context, reports *mongo.Collection, lease doclock.Lease, text string) (*mongo.UpdateResult, error) {
 	older := bson.M{"_id": "A-17", "fence": bson.M{"$not": bson.M{"$gt": lease.Fence()}}}
 	return reports.UpdateOne(ctx, older, bson.M{"$set": bson.M{"text": text, "fence": lease.Fence()}})
@@ -62,22 +53,13 @@ func withExport() relations.Rules {
 	return rules
 }
 
-func open(ctx context.Context, orders *mongo.Collection) (*writelock.Locker, error) {
-	server, err := doclock.CheckServer(ctx, orders)
-	if err != nil {
-		return nil, err
-	}
-	tolerance := max(500*time.Millisecond, 2*server.ClockSkew)
-	return writelock.New(orders, doclock.TTL(30*time.Second), doclock.ClockTolerance(tolerance))
-}
-
 // A save changes what it should, and leaves the lock in the document. Without the lock it does nothing. When nobody locks
 // any more, what a release leaves can go, and the tokens go on increasing.
 func TestGuideSaves(t *testing.T) {
 	mem := locktest.Start()
 	defer mem.Close()
 	orders := mem.Collection("orders", bson.M{"_id": "A-17", "total": 1, "notes": "old"})
-	locks, err := open(t.Context(), orders)
+	locks, err := writelock.New(orders)
 	must(t, err)
 	acquire := func() doclock.Lease {
 		lease, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
@@ -120,16 +102,6 @@ func TestGuideSaves(t *testing.T) {
 	if again := acquire(); again.Fence() <= third.Fence() {
 		t.Error(again.Fence(), third.Fence())
 	}
-}
-
-// A contact is added while its category is locked.
-func TestGuideTransaction(t *testing.T) {
-	mem := locktest.New(t, locktest.ReplicaSet())
-	contacts := mem.Collection("contacts")
-	categories, err := multilock.New(mem.Collection("categories", bson.M{"_id": "books"}), relations.WritePreferring())
-	must(t, err)
-	must(t, addContact(t.Context(), categories, contacts, bson.M{"_id": "ann"}))
-	must(t, contacts.FindOne(t.Context(), bson.M{"_id": "ann"}).Err())
 }
 
 // The target takes what comes in the order of the tokens.
