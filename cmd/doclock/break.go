@@ -33,9 +33,10 @@ or --owner. Without a terminal give --yes.
 Without a NAME, --owner removes the entries of one owner, held and waiting, from all
 documents of the collection: those of a program that died while its leases were long, or
 that must not go on. --prefix does so for all owners whose names begin with a text: web-3/
-is for all programs of the machine web-3. It counts them, shows the first ones, and asks.
-What the program acquires in the meantime may stay. An OWNER is matched as a whole; it is a
-text, by default host/pid/program, as ls shows it.
+is for all programs of the machine web-3. --older and --within choose among these entries.
+break counts them, shows the first ones, and asks. What the program acquires in the meantime
+may stay. An OWNER is matched as a whole; it is a text, by default host/pid/program, as ls
+shows it.
 
 The exit code is 1 if there is no such entry. Break is for a holder that lives and won't
 let go. A dead holder's entry ends by itself.`
@@ -75,13 +76,13 @@ func newBreak(c *cli) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&b.id, "id", "", "only the entry with this `ID`")
+	f.StringVar(&b.id, "id", "", "only the entry of this `ID`")
 	f.StringVar(&b.tag, "tag", "", "only entries under this `TAG`")
 	f.StringVar(&b.owner, "owner", "", "only entries of this `OWNER`")
 	f.BoolVar(&b.all, "all", false, "remove all that match")
-	f.StringVar(&b.prefix, "prefix", "", "in all documents: entries of owners that begin with this `TEXT`, such as web-3/")
-	f.DurationVar(&b.older, "older", 0, "in all documents: only entries that came this `DURATION` ago or earlier, as 90s or 2h")
-	f.StringVar(&b.within, "within", "", "in all documents: only in those that match this `FILTER`, extended JSON")
+	f.StringVar(&b.prefix, "prefix", "", "only owners that begin with this `TEXT`, as web-3/")
+	f.DurationVar(&b.older, "older", 0, "only entries older than this `DURATION`, as 2h")
+	f.StringVar(&b.within, "within", "", "only documents that match this `FILTER`")
 	f.BoolVarP(&b.yes, "yes", "y", false, "don't ask")
 	cmd.MarkFlagsMutuallyExclusive("owner", "prefix")
 	return cmd

@@ -119,7 +119,7 @@ func reference(root *cobra.Command) string {
 			seen[f.Name+f.Usage] = true
 			flags.AddFlag(f)
 		})
-		fmt.Fprintf(&b, "%s\n    %s.\n%s", cmd.UseLine(), cmd.Short, flags.FlagUsages())
+		fmt.Fprintf(&b, "%s\n    %s.\n%s", strings.Replace(cmd.UseLine(), " [flags]", "", 1), cmd.Short, flags.FlagUsages())
 		if again != "" {
 			fmt.Fprintf(&b, "      as above:%s\n", again)
 		}

@@ -27,11 +27,11 @@ type choice struct {
 func (q *choice) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&q.owner, "owner", "", "only entries of this `OWNER`")
-	f.StringSliceVar(&q.tags, "tag", nil, "only entries under one of these `TAGS`")
-	f.DurationVar(&q.older, "older", 0, "only entries that came this `DURATION` ago or earlier, as 90s or 2h")
-	f.BoolVar(&q.expired, "expired", false, "only expired entries, which exclude nobody")
+	f.StringSliceVar(&q.tags, "tag", nil, "only entries under these `TAGS`")
+	f.DurationVar(&q.older, "older", 0, "only entries older than this `DURATION`, as 2h")
+	f.BoolVar(&q.expired, "expired", false, "only expired entries")
 	f.BoolVar(&q.live, "live", false, "only entries that have not expired")
-	f.StringVar(&q.within, "within", "", "only documents that match this `FILTER`, extended JSON")
+	f.StringVar(&q.within, "within", "", "only documents that match this `FILTER`")
 	cmd.MarkFlagsMutuallyExclusive("expired", "live")
 }
 

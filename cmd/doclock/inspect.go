@@ -42,7 +42,7 @@ func newInspect(c *cli) *cobra.Command {
 		Long: inspectLong, Example: inspectExample, Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: action(func(ctx context.Context, args []string) error { return c.ofCollection(c.inspect(ctx, args[0], rules)) }),
 	}
-	rulesFlag(cmd, &rules, "the `RULES` of the programs that lock here: a preset, or a file")
+	rulesFlag(cmd, &rules)
 	return cmd
 }
 

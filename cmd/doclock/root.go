@@ -71,9 +71,9 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringVarP(&c.collection, "collection", "c", "", "the `DB.COLLECTION` (default $DOCLOCK_COLLECTION, or doclock.locks)")
 	f.StringVar(&c.uri, "uri", "", "the server's `URI`, without a password (default $DOCLOCK_URI, or $MONGODB_URI)")
 	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the URI, which may have a password")
-	f.StringVar(&c.field, "field", "lock", "the `NAME` of the field that holds the lock")
+	f.StringVar(&c.field, "field", "lock", "the `NAME` of the lock's field")
 	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key")
-	f.DurationVar(&c.timeout, "timeout", patience, "give up after this `DURATION` without an answer; in run: without the first one, 30s at most and by default")
+	f.DurationVar(&c.timeout, "timeout", patience, "give up after this `DURATION` without an answer; in run: without the first, 30s at most and by default")
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root

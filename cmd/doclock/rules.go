@@ -139,8 +139,8 @@ func semaphore(text string) (relations.Rules, error) {
 	return relations.Semaphore(n), nil
 }
 
-func rulesFlag(cmd *cobra.Command, rules *string, text string) {
-	cmd.Flags().StringVar(rules, "rules", "", text)
+func rulesFlag(cmd *cobra.Command, rules *string) {
+	cmd.Flags().StringVar(rules, "rules", "", "the `RULES` of the programs that lock here: a preset, or a file")
 	_ = cmd.RegisterFlagCompletionFunc("rules", completeRules) // the flag exists
 }
 

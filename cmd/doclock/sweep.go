@@ -34,7 +34,7 @@ func newSweep(c *cli) *cobra.Command {
 		Long: sweepLong, Example: sweepExample, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: action(func(ctx context.Context, _ []string) error { return c.ofCollection(c.sweep(ctx, within, idle)) }),
 	}
-	cmd.Flags().StringVar(&within, "within", "", "only documents that match this `FILTER`, extended JSON")
+	cmd.Flags().StringVar(&within, "within", "", "only documents that match this `FILTER`")
 	cmd.Flags().DurationVar(&idle, "delete-idle", 0, "delete documents with nothing but a lock that were idle for this `DURATION`, at least 1h")
 	return cmd
 }
