@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 			must(t, err)
 			var got strings.Builder
 			inShop(t, func(s *shop) {
-				script := &script{shop: s, start: time.Now(), processes: map[string]*process{}, names: map[string]string{}, leases: map[string]int{}}
+				script := &script{shop: s, processes: map[string]*process{}, names: map[string]string{}, leases: map[string]int{}}
 				for line := range strings.Lines(string(kept)) {
 					switch command, found := strings.CutPrefix(line, "> "); {
 					case found:
@@ -58,7 +58,6 @@ func TestScripts(t *testing.T) {
 // script is a run of one.
 type script struct {
 	*shop
-	start     time.Time
 	processes map[string]*process
 	names     map[string]string // of ids
 	leases    map[string]int    // how many an owner has had
@@ -196,7 +195,7 @@ func said(err error) string {
 }
 
 // document is the document with the contacts, if they have changed, as people write them: an id by its owner's name, a
-// fencing token by its number, a time by the seconds since the begin, and that of an expiry by those until then.
+// fencing token by its number, an expiry by the seconds until then.
 func (s *script) document() (text string) {
 	raw, err := s.mem.Collection("categories").FindOne(s.Context(), doclock.ID(1)).Raw()
 	must(s, err)
@@ -242,6 +241,9 @@ func (s *script) learn(tags bson.RawValue) {
 func (s *script) show(key string, v bson.RawValue) string {
 	var parts []string
 	for _, e := range elementsOf(v) {
+		if e.Key() == "owner" || e.Key() == "since" {
+			continue // an id has the owner's name
+		}
 		part := s.show(e.Key(), e.Value())
 		if v.Type == bson.TypeEmbeddedDocument {
 			part = e.Key() + ": " + part
@@ -256,13 +258,7 @@ func (s *script) show(key string, v bson.RawValue) string {
 	case bson.TypeBinary:
 		return cmp.Or(s.names[string(v.Value)], "…")
 	case bson.TypeDateTime:
-		at := s.start
-		if key == "expires" {
-			at = time.Now()
-		}
-		return v.Time().Sub(at).Round(time.Second / 2).String()
-	case bson.TypeString:
-		return v.StringValue()
+		return time.Until(v.Time()).Round(time.Second / 2).String()
 	case bson.TypeBoolean:
 		return fmt.Sprint(v.Boolean())
 	}

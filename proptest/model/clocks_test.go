@@ -28,14 +28,14 @@ type promise struct {
 }
 
 var promises = []promise{
-	{"no lease is valid beside another one that it excludes", []string{"validity"}},
+	{"no two valid leases exclude each other", []string{"validity"}},
 	{"HoldAtLeast keeps others out for its time", []string{"kept"}},
 	{"a guarded command finds its entry only if nobody was let in", []string{"presence", "last", "exclusion"}},
 	{"an update is applied once, and its verdict is true", []string{"once"}},
 	{"fencing tokens increase", []string{"fences"}},
-	{"waiters are granted in the order of their arrival", []string{"queue"}},
+	{"waiters are granted in order of arrival", []string{"queue"}},
 	{"no entry stays that nobody holds or cleans up", []string{"leak"}},
-	{"a release that returns nil has kept others out until then", []string{
+	{"a release that returns nil kept others out", []string{
 		"release: nil, too late", "write-and-release: nil, too late", "delete: nil, too late",
 	}},
 	{"what is reported as lost, released or cleaned up is gone", []string{
