@@ -101,9 +101,15 @@ func (c *cli) lockText(lock *admin.Lock) string {
 func verdict(entries []admin.Entry, seen tally) string {
 	switch {
 	case seen.Held+seen.Waiting == 0:
+		if slices.ContainsFunc(entries, func(e admin.Entry) bool { return e.HasTransactions }) {
+			return "not free: a transaction of a holder whose time is up may be open"
+		}
 		return "free: nobody holds it"
 	case seen.Held == 1 && seen.Waiting == 0:
 		i := slices.IndexFunc(entries, func(e admin.Entry) bool { return !e.Expired() })
+		if entries[i].State == admin.Remainder {
+			return "held by nobody, and not free yet"
+		}
 		return oneline.Text("held by " + cmp.Or(entries[i].Owner, "nobody known"))
 	default:
 		return seen.String()
@@ -146,6 +152,8 @@ func leftText(e admin.Entry) string {
 	switch {
 	case e.Expires.IsZero():
 		return "it has no expiry"
+	case e.Expired() && e.HasTransactions:
+		return fmt.Sprintf("nothing: it expired %s ago, but excludes others while a transaction of its holder may be open", short(-e.Remaining))
 	case e.Expired():
 		return fmt.Sprintf("nothing: it expired %s ago and excludes nobody", short(-e.Remaining))
 	case e.State == admin.Remainder:

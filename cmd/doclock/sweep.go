@@ -11,9 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-const sweepLong = `sweep removes the expired entries of a collection. They exclude nobody, and each grant
-removes those of its document; so sweep is for documents that nobody locks any more, and
-for people who read the lock field.
+const sweepLong = `sweep removes the expired entries of a collection. Each grant removes those of its
+document; so sweep is for documents that nobody locks any more, and for people who read
+the lock field.
 
 With --delete-idle it also deletes documents that hold nothing but a lock, and in which
 nothing was granted for that long: old named locks, as "doclock run NAME" leaves one for
