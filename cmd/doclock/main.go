@@ -131,7 +131,7 @@ func hintOf(err error) string {
 	case errors.As(err, &refused) && (refused.HasErrorCode(unauthorized) || refused.HasErrorCode(authenticationFailed)):
 		return "Check the user, the password and authSource in the server's URI. docs/production.md has the rights that each command needs."
 	case errors.Is(err, doclock.ErrOutcomeUnknown):
-		return `When the server answers again, "doclock inspect" shows what is there.`
+		return `"doclock inspect" shows what is there. If that is answered, a transaction may be in the way: docs/operations.md.`
 	case errors.As(err, new(*silenceError)):
 		return "Something accepts connections there and doesn't answer: look at the server. For a slow one give a longer --timeout."
 	case errors.Is(err, doclock.ErrForeignLock):
@@ -152,7 +152,9 @@ func hintOf(err error) string {
 		return ""
 	case errors.Is(err, relations.ErrInvalidRules):
 		return `"doclock rules --help" shows the form.`
-	case mongo.IsTimeout(err), mongo.IsNetworkError(err), strings.Contains(err.Error(), "server selection error"):
+	case mongo.IsTimeout(err) && !unselected(err):
+		return `No server answered. If "doclock inspect" is answered, a transaction may be in the way: docs/operations.md.`
+	case mongo.IsNetworkError(err), unselected(err):
 		return "No server answered. Does it run, and do MONGODB_URI's host and port name it? With TLS, give tls=true in the URI."
 	case isCobras(err):
 		return "See --help."
