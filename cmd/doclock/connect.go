@@ -75,11 +75,10 @@ func (c *cli) lockerOptions(more ...doclock.Option) []doclock.Option {
 	return append(opts, more...)
 }
 
-// How long doclock waits for a server that doesn't answer.
-const (
-	patience        = 10 * time.Second // unless --timeout says otherwise
-	shortestTimeout = 100 * time.Millisecond
-)
+// patience is how long doclock waits for a server that doesn't answer, unless --timeout says otherwise.
+var patience = 10 * time.Second
+
+const shortestTimeout = 100 * time.Millisecond
 
 // silenceError: the server doesn't answer any more.
 type silenceError struct {
