@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,15 +16,14 @@ import (
 // values of the labels, too.
 func TestReadmeHasTheTables(t *testing.T) {
 	r, readme, recorded := newRig(t), page(t, "README.md"), map[string]bool{}
-	has := func(row string, texts ...string) {
-		recorded[row] = true
-		_, rest, _ := strings.Cut(readme, "\n"+row)
-		line, _, _ := strings.Cut(rest, "\n")
-		for _, text := range texts {
-			if !strings.Contains(line, text) {
-				t.Errorf("README.md has no row %q with %q", row, text)
-			}
+	has := func(beginning, text string) (line string) {
+		recorded[beginning] = true
+		_, rest, _ := strings.Cut(readme, "\n"+beginning)
+		line, _, _ = strings.Cut(rest, "\n")
+		if !strings.Contains(line, text) {
+			t.Errorf("README.md has no row %q with %q", beginning, text)
 		}
+		return line
 	}
 	values := []string{"network", "not_acquired", "_OTHER"}
 	for _, e := range errorTypes {
@@ -31,27 +31,31 @@ func TestReadmeHasTheTables(t *testing.T) {
 	}
 	r.observe(story()...)
 	for _, s := range r.series() {
-		kind, suffix := "histogram", "_seconds"
-		switch sum, ok := s.metric.Data.(metricdata.Sum[int64]); {
-		case ok && sum.IsMonotonic:
-			kind, suffix = "counter", "_total"
-		case ok:
-			kind, suffix = "up-down counter", ""
+		kind, labels := "histogram", []string{"doclock.tag", "doclock.outcome", "error.type"}
+		if sum, ok := s.metric.Data.(metricdata.Sum[int64]); ok {
+			kind, labels = map[bool]string{true: "counter", false: "up-down counter"}[sum.IsMonotonic], labels[:1]
 		}
-		name := s.metric.Name
-		row := fmt.Sprintf("| `%s` `%s%s` | %s | `%s` ", name, strings.ReplaceAll(name, ".", "_"), suffix, kind, s.metric.Unit)
-		has(row, "| "+strings.TrimSuffix(s.metric.Description, ".")+" |")
+		if s.metric.Name == "doclock.dropped_events" {
+			labels = nil
+		}
+		has(fmt.Sprintf("| `%s` | %s, `%s` | ", s.metric.Name, kind, s.metric.Unit), strings.TrimSuffix(s.metric.Description, ".")+" |")
 		for _, a := range s.labels.ToSlice() {
-			if !strings.HasPrefix(string(a.Key), "db.") {
-				has(row, "`"+string(a.Key)+"`")
+			if key := string(a.Key); !strings.HasPrefix(key, "db.") && !slices.Contains(labels, key) {
+				t.Errorf("README.md doesn't say that %s has the label %s", s.metric.Name, key)
 			}
 		}
 	}
+	others := map[string]string{"acquire": "| a hold's: ", "hold": "| an acquire's: "}
 	for _, s := range r.ended() {
 		values = append(values, attr(s, outcomeKey))
 		of, _, _ := strings.Cut(s.Name(), " ")
 		for _, a := range s.Attributes() {
-			has("| `"+string(a.Key)+"` | ", of, "| "+strings.ToLower(a.Value.Type().String())+" |")
+			row := "| `" + string(a.Key) + "` | " + strings.ToLower(a.Value.Type().String()) + " "
+			switch {
+			case strings.HasPrefix(string(a.Key), "db."):
+			case strings.Contains(has(row, "|"), others[of]):
+				t.Errorf("README.md says that only the other spans have %s: %s has it", a.Key, s.Name())
+			}
 		}
 		for _, e := range s.Events() {
 			values = append(values, e.Name)
@@ -72,13 +76,15 @@ func TestReadmeHasTheTables(t *testing.T) {
 func TestTheDashboardAndTheAlertsNameTheMetrics(t *testing.T) {
 	readme, dashboard, alerts, operations := page(t, "README.md"), page(t, "dashboard.json"), page(t, "alerts.yaml"), page(t, "../docs/operations.md")
 	known := map[string]bool{"doclock_tag": true, "doclock_outcome": true}
-	for _, m := range regexp.MustCompile("(?m)^\\| `doclock\\.[a-z_.]+` `([a-z_]+)` ").FindAllStringSubmatch(readme, -1) {
-		known[m[1]] = true
-		if !strings.Contains(dashboard, m[1]) {
-			t.Errorf("dashboard.json doesn't have %s", m[1])
+	suffixes := map[string]string{"counter": "_total", "histogram": "_seconds"}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(doclock\\.[a-z_.]+)` \\| ([a-z -]+), `").FindAllStringSubmatch(readme, -1) {
+		name := strings.ReplaceAll(m[1], ".", "_") + suffixes[m[2]]
+		known[name] = true
+		if !strings.Contains(dashboard, name) {
+			t.Errorf("dashboard.json doesn't have %s", name)
 		}
-		if strings.Contains(alerts, m[1]) && !strings.Contains(operations, m[1]) {
-			t.Errorf("docs/operations.md doesn't have %s", m[1])
+		if strings.Contains(alerts, name) && !strings.Contains(operations, name) {
+			t.Errorf("docs/operations.md doesn't have %s", name)
 		}
 	}
 	series := regexp.MustCompile(`_seconds_(bucket|count|sum)$`)
