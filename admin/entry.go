@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
@@ -18,31 +16,31 @@ import (
 
 // Entry is one entry of a lock, as one read found it.
 type Entry struct {
-	DocumentID bson.RawValue // the document's _id
-	ShardKey   bson.Raw      // the values of its shard key, with the option ShardKey; else nil
+	DocumentID bson.RawValue `json:"-"` // the document's _id
+	ShardKey   bson.Raw      `json:"-"` // the values of its shard key, with the option ShardKey; else nil
 
-	Tag   string
-	ID    uuid.UUID // of this handle; Nil if an outside writer has damaged it
-	Owner string
-	State State
-	Fence int64 // fencing token; 0 while the entry is waiting
-	Seq   int64 // order of arrival
+	Tag   string    `json:"tag"`
+	ID    uuid.UUID `json:"id"` // of this handle; Nil if an outside writer has damaged it
+	Owner string    `json:"owner"`
+	State State     `json:"state"`
+	Fence int64     `json:"fence,omitempty"` // fencing token; 0 while the entry is waiting
+	Seq   int64     `json:"seq"`             // order of arrival
 
-	Since     time.Time     // arrival, on the server's clock
-	Age       time.Duration // the time since then
-	Expires   time.Time     // the entry may be removed from then on, on the server's clock
-	Remaining time.Duration // until then; 0 or less if the entry has expired
+	Since     time.Time     `json:"since"`   // arrival, on the server's clock
+	Age       time.Duration `json:"-"`       // the time since then
+	Expires   time.Time     `json:"expires"` // the entry may be removed from then on, on the server's clock
+	Remaining time.Duration `json:"-"`       // until then; 0 or less if the entry has expired
 
-	HasToken bool      // the lease was detached, and its token can resume it
-	Until    time.Time // up to then a release leaves a remainder; or zero
+	HasToken bool      `json:"hasToken,omitempty"` // the lease was detached, and its token can resume it
+	Until    time.Time `json:"until,omitzero"`     // up to then a release leaves a remainder; or zero
 
 	// HasTransactions: transactions under it may be open ([doclock.Lease.WithTransaction]).
 	// It excludes others also when it has expired, until one of them has settled these.
-	HasTransactions bool
+	HasTransactions bool `json:"hasTransactions,omitempty"`
 
 	// WaitsFor are the ids of the entries that block a waiting entry. It needs the
 	// option [Rules], with the entry's tag.
-	WaitsFor []uuid.UUID
+	WaitsFor []uuid.UUID `json:"waitsFor,omitempty"`
 }
 
 // State is what an entry is to its holder, whether or not it has expired: see
@@ -71,28 +69,13 @@ const (
 // applied.
 func (e Entry) Expired() bool { return e.Remaining <= 0 }
 
-// String describes the entry for people, on one line.
+// String is the entry as its JSON, on one line.
 func (e Entry) String() string {
-	var b strings.Builder
-	owner := "nobody known"
-	if e.Owner != "" {
-		owner = strconv.Quote(e.Owner)
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err.Error()
 	}
-	fmt.Fprintf(&b, "%q on document %s, %s by %s since %s (%v)",
-		e.Tag, cmp.Or(bsonvalue.Readable(e.DocumentID), "null"), e.State, owner, e.Since.Format(time.RFC3339), e.Age.Round(time.Second))
-	switch {
-	case e.Expires.IsZero():
-		b.WriteString(", without an expiry")
-	case e.Expired():
-		fmt.Fprintf(&b, ", expired %v ago", -e.Remaining.Round(time.Millisecond))
-	default:
-		fmt.Fprintf(&b, ", %v left", e.Remaining.Round(time.Millisecond))
-	}
-	if e.Fence != 0 {
-		fmt.Fprintf(&b, ", fence %d", e.Fence)
-	}
-	fmt.Fprintf(&b, ", id %s", e.ID)
-	return b.String()
+	return string(text)
 }
 
 // entryOf is the public form of an entry, without its key.
@@ -165,46 +148,28 @@ func idsOf(entries []engine.Entry) []uuid.UUID {
 	return ids
 }
 
+// fields are those of an Entry whose JSON is their own.
+type fields Entry
+
 // entryJSON is an [Entry] as JSON.
 type entryJSON struct {
-	Document  json.RawMessage `json:"document"` // extended JSON, relaxed
-	ShardKey  json.RawMessage `json:"shardKey,omitempty"`
-	Tag       string          `json:"tag"`
-	ID        uuid.UUID       `json:"id"`
-	Owner     string          `json:"owner"`
-	State     State           `json:"state"`
-	Expired   bool            `json:"expired"`
-	Fence     int64           `json:"fence,omitempty"`
-	Seq       int64           `json:"seq"`
-	Since     time.Time       `json:"since"`
-	Age       int64           `json:"ageMs"`
-	Expires   time.Time       `json:"expires"`
-	Remaining int64           `json:"remainingMs"`
-	HasToken  bool            `json:"hasToken,omitempty"`
-	Until     time.Time       `json:"until,omitzero"`
-	WaitsFor  []uuid.UUID     `json:"waitsFor,omitempty"`
-
-	HasTransactions bool `json:"hasTransactions,omitempty"`
+	Document json.RawMessage `json:"document"` // extended JSON, relaxed
+	ShardKey json.RawMessage `json:"shardKey,omitempty"`
+	fields
+	Expired   bool  `json:"expired"`
+	Age       int64 `json:"ageMs"`
+	Remaining int64 `json:"remainingMs"`
 }
 
 // MarshalJSON writes the entry for other programs: durations in milliseconds, times
 // in RFC 3339 (of the years 0 to 9999), and the _id in MongoDB's relaxed extended
 // JSON.
 func (e Entry) MarshalJSON() ([]byte, error) {
-	document, err := extended(e.DocumentID)
-	if err != nil {
-		return nil, err
-	}
-	j := entryJSON{
-		Document: document,
-		Tag:      e.Tag, ID: e.ID, Owner: e.Owner, State: e.State, Expired: e.Expired(), Fence: e.Fence, Seq: e.Seq,
-		Since: inRFC3339(e.Since), Age: e.Age.Milliseconds(), Expires: inRFC3339(e.Expires), Remaining: e.Remaining.Milliseconds(),
-		HasToken: e.HasToken, Until: inRFC3339(e.Until), WaitsFor: e.WaitsFor, HasTransactions: e.HasTransactions,
-	}
+	j := entryJSON{fields: fields(e), Document: extended(e.DocumentID), Expired: e.Expired()}
+	j.Age, j.Remaining = e.Age.Milliseconds(), e.Remaining.Milliseconds()
+	j.Since, j.Expires, j.Until = inRFC3339(e.Since), inRFC3339(e.Expires), inRFC3339(e.Until)
 	if e.ShardKey != nil {
-		if j.ShardKey, err = bson.MarshalExtJSON(e.ShardKey, false, false); err != nil {
-			return nil, fmt.Errorf("doclock: an entry's shard key as JSON: %w", err)
-		}
+		j.ShardKey = extended(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: e.ShardKey})
 	}
 	return json.Marshal(j)
 }
@@ -212,14 +177,13 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 // inRFC3339 is the nearest time that RFC 3339 can write. Only an outside writer
 // makes others.
 func inRFC3339(t time.Time) time.Time {
-	switch first, last := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); {
-	case t.Before(first):
+	if first := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC); t.Before(first) {
 		return first
-	case t.After(last):
-		return last
-	default:
-		return t
 	}
+	if last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); t.After(last) {
+		return last
+	}
+	return t
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. So [Break] can take an entry that
@@ -229,15 +193,11 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	read := Entry{
-		Tag: j.Tag, ID: j.ID, Owner: j.Owner, State: j.State, Fence: j.Fence, Seq: j.Seq,
-		Since: j.Since, Age: time.Duration(j.Age) * time.Millisecond,
-		Expires: j.Expires, Remaining: time.Duration(j.Remaining) * time.Millisecond,
-		HasToken: j.HasToken, Until: j.Until, WaitsFor: j.WaitsFor, HasTransactions: j.HasTransactions,
-	}
+	read := Entry(j.fields)
+	read.Age, read.Remaining = time.Duration(j.Age)*time.Millisecond, time.Duration(j.Remaining)*time.Millisecond
 	if len(j.Document) > 0 {
 		var holder bson.Raw
-		if err := bson.UnmarshalExtJSON([]byte(valueBefore+string(j.Document)+valueAfter), false, &holder); err != nil {
+		if err := bson.UnmarshalExtJSON([]byte(`{"v":`+string(j.Document)+`}`), false, &holder); err != nil {
 			return fmt.Errorf("doclock: the document of an entry: %w", err)
 		}
 		read.DocumentID = holder.Lookup("v")
@@ -253,28 +213,14 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON writes the lock for other programs, as [Entry.MarshalJSON] does.
 func (l Lock) MarshalJSON() ([]byte, error) {
-	document, err := extended(l.DocumentID)
-	if err != nil {
-		return nil, err
-	}
 	type fields Lock
 	return json.Marshal(struct {
 		Document json.RawMessage `json:"document"`
 		fields
-	}{document, fields(l)})
+	}{extended(l.DocumentID), fields(l)})
 }
 
-// What stands around a value in extended JSON, which knows only documents.
-const valueBefore, valueAfter = `{"v":`, `}`
-
 // extended is a BSON value in relaxed extended JSON.
-func extended(v bson.RawValue) ([]byte, error) {
-	if v.IsZero() {
-		return []byte("null"), nil
-	}
-	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
-	if err != nil {
-		return nil, fmt.Errorf("doclock: a document's _id as JSON: %w", err)
-	}
-	return text[len(valueBefore) : len(text)-len(valueAfter)], nil
+func extended(v bson.RawValue) json.RawMessage {
+	return json.RawMessage(cmp.Or(bsonvalue.Readable(v), "null"))
 }

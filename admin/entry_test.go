@@ -18,9 +18,7 @@ import (
 func bsonValue(t testing.TB, v any) bson.RawValue {
 	t.Helper()
 	kind, data, err := bson.MarshalValue(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bson.RawValue{Type: kind, Value: data}
 }
 
@@ -32,34 +30,16 @@ func shown(t testing.TB) admin.Entry {
 	}
 }
 
-func TestEntryString(t *testing.T) {
-	t.Parallel()
-	held := shown(t)
-	waiting := held
-	waiting.State, waiting.Fence, waiting.Remaining, waiting.Owner = admin.Waiting, 0, -1500*time.Millisecond, ""
-	for want, e := range map[string]admin.Entry{
-		`"write" on document "A-17", held by "web-3/1/api" since 2030-06-01T12:00:00Z (2m0s), 7.9s left, fence 1795255512860, id f0ef0711-0000-4000-8000-000000000001`: held,
-		`"write" on document "A-17", waiting by nobody known since 2030-06-01T12:00:00Z (2m0s), expired 1.5s ago, id f0ef0711-0000-4000-8000-000000000001`:             waiting,
-		`"" on document null, waiting by nobody known since 0001-01-01T00:00:00Z (0s), without an expiry, id 00000000-0000-0000-0000-000000000000`:                     {State: admin.Waiting},
-	} {
-		if got := e.String(); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}
-
 // The JSON of an entry and of a lock is what programs read: it doesn't change.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	e := shown(t)
 	got, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const plain = `{"document":"A-17","tag":"write","id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"held","expired":false,` +
-		`"fence":1795255512860,"seq":1795255512858,"since":"2030-06-01T12:00:00Z","ageMs":120000,"expires":"2030-06-01T12:02:07.9Z","remainingMs":7900}`
-	if string(got) != plain {
-		t.Errorf("got  %s\nwant %s", got, plain)
+	must(t, err)
+	const plain = `{"document":"A-17","tag":"write","id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"held",` +
+		`"fence":1795255512860,"seq":1795255512858,"since":"2030-06-01T12:00:00Z","expires":"2030-06-01T12:02:07.9Z","expired":false,"ageMs":120000,"remainingMs":7900}`
+	if string(got) != plain || e.String() != plain {
+		t.Errorf("got  %s\nand  %v\nwant %s", got, e, plain)
 	}
 	e.State, e.Fence, e.HasToken, e.Until, e.WaitsFor = admin.Waiting, 0, true, at(time.Second), []uuid.UUID{uuid.Nil}
 	e.ShardKey, _ = bson.Marshal(bson.D{{Key: "city", Value: "Bern"}})
@@ -68,16 +48,14 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	const all = `{"document":7,"now":"2030-06-01T12:00:00Z","fence":9,"entries":[{"document":"A-17","shardKey":{"city":"Bern"},"tag":"write",` +
-		`"id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"waiting","expired":false,"seq":1795255512858,` +
-		`"since":"2030-06-01T12:00:00Z","ageMs":120000,"expires":"2030-06-01T12:02:07.9Z","remainingMs":7900,"hasToken":true,"until":"2030-06-01T12:00:01Z",` +
-		`"waitsFor":["00000000-0000-0000-0000-000000000000"]}],"inTheWay":{"read":[],"write":["00000000-0000-0000-0000-000000000000"]}}`
+		`"id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"waiting","seq":1795255512858,` +
+		`"since":"2030-06-01T12:00:00Z","expires":"2030-06-01T12:02:07.9Z","hasToken":true,"until":"2030-06-01T12:00:01Z",` +
+		`"waitsFor":["00000000-0000-0000-0000-000000000000"],"expired":false,"ageMs":120000,"remainingMs":7900}],"inTheWay":{"read":[],"write":["00000000-0000-0000-0000-000000000000"]}}`
 	if string(got) != all {
 		t.Errorf("got  %s\nwant %s", got, all)
 	}
 	var back struct{ Entries []admin.Entry }
-	if err := json.Unmarshal(got, &back); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(got, &back))
 	if diff := cmp.Diff([]admin.Entry{e}, back.Entries); diff != "" {
 		t.Errorf("read again (-was +is):\n%s", diff)
 	}
