@@ -174,15 +174,10 @@ func (q Query) check() error {
 
 // checkTags refuses names that no rules can have.
 func checkTags(tags []string) error {
-	if len(tags) == 0 {
-		return nil
-	}
-	rules := relations.Rules{}
 	for _, tag := range tags {
-		rules[tag] = nil
-	}
-	if err := rules.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
+		if err := (relations.Rules{tag: nil}).Validate(); err != nil {
+			return fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
+		}
 	}
 	return nil
 }

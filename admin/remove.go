@@ -139,7 +139,7 @@ func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Op
 	}
 	w := work{desk: d, what: "remove entries"}
 	err = w.remove(ctx, query)
-	return w.count, w.end(err)
+	return w.count, cmp.Or(err, w.refused)
 }
 
 // Sweep removes the expired entries of a collection: held ones, waiting ones and
@@ -173,7 +173,7 @@ func Sweep(ctx context.Context, coll *mongo.Collection, opts ...Option) (Count, 
 	if err = w.remove(ctx, Query{Only: Expired}); err == nil && d.idle > 0 {
 		err = w.deleteIdle(ctx)
 	}
-	return w.count, w.end(err)
+	return w.count, cmp.Or(err, w.refused)
 }
 
 // batchSize is the number of entries or documents that one command changes. It
@@ -187,14 +187,6 @@ type work struct {
 	what    string
 	count   Count
 	refused error // the first refusal of a single document's change
-}
-
-// end is the error of the whole work, which err has ended if it isn't nil.
-func (w *work) end(err error) error {
-	if err != nil {
-		return err
-	}
-	return w.refused
 }
 
 // done keeps the refusal of a single document for the end. Other errors of a
