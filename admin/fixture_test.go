@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -11,11 +12,8 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -125,33 +123,6 @@ func (p *place) whenFirst(command string, then func(), client *options.ClientOpt
 	}}))
 }
 
-// calm is the TTL of leases on the real server: they outlive whatever keeps the machine busy.
-const calm = 30 * time.Second
-
-// locker makes a Locker that must come to rest before the test is over.
-func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
-	p.Helper()
-	l, err := multilock.New(p.Hand, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.Cleanup(func() {
-		if err := fixture.Rested(l.Close(fixture.Bounded(p))); err != nil {
-			p.Errorf("Close: %v", err)
-		}
-	})
-	return l
-}
-
-func (p *place) acquire(l *multilock.Locker, id any, tag string) doclock.Lease {
-	p.Helper()
-	lease, err := l.TryAcquire(fixture.Bounded(p), doclock.ID(id), tag)
-	if err != nil {
-		p.Fatalf("TryAcquire: %v", err)
-	}
-	return lease
-}
-
 // list reads what a query finds. Foreign fields are left out, and counted.
 func (p *place) list(q admin.Query, opts ...admin.Option) (entries []admin.Entry, foreign int) {
 	p.Helper()
@@ -178,6 +149,26 @@ func names(entries []admin.Entry) (names []string) {
 
 func sorted(names []string) []string { slices.Sort(names); return names }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errOf is the error of a call that also returns something else.
+func errOf[T any](_ T, err error) error { return err }
+
+// first is the error that comes first, or nil.
+func first(entries iter.Seq2[admin.Entry, error]) error {
+	for _, err := range entries {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *place) want(err, target error) {
 	p.Helper()
 	if !errors.Is(err, target) {
@@ -197,15 +188,5 @@ func (p *place) sends(what string, want ...string) {
 // answers from one.
 func indexOn(p *place, path string) {
 	p.Helper()
-	if _, err := p.Hand.Indexes().CreateOne(context.Background(), mongo.IndexModel{Keys: bson.D{{Key: path, Value: 1}}}); err != nil {
-		p.Fatal(err)
-	}
-}
-
-// waitTTL is for how long a waiting entry lives after each confirm.
-func waitTTL(d time.Duration) doclock.Option {
-	return engine.Option(func(c *engine.Config) error {
-		c.WaitTTL = d
-		return nil
-	})
+	must(p, errOf(p.Hand.Indexes().CreateOne(context.Background(), mongo.IndexModel{Keys: bson.D{{Key: path, Value: 1}}})))
 }

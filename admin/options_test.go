@@ -22,37 +22,22 @@ import (
 func TestBadArguments(t *testing.T) {
 	p := newPlace(t)
 	ctx := t.Context()
+	entries := func(q admin.Query, opts ...admin.Option) error { return first(admin.Entries(ctx, p.coll, q, opts...)) }
 	inspect := func(filter any, opts ...admin.Option) error {
-		_, err := admin.Inspect(ctx, p.coll, filter, opts...)
-		return err
+		return errOf(admin.Inspect(ctx, p.coll, filter, opts...))
 	}
-	entries := func(q admin.Query, opts ...admin.Option) error {
-		for _, err := range admin.Entries(ctx, p.coll, q, opts...) {
-			return err
-		}
-		return nil
-	}
-	brk := func(e admin.Entry, opts ...admin.Option) error {
-		_, err := admin.Break(ctx, p.coll, e, opts...)
-		return err
-	}
-	remove := func(q admin.Query, opts ...admin.Option) error {
-		_, err := admin.Remove(ctx, p.coll, q, opts...)
-		return err
-	}
-	sweep := func(opts ...admin.Option) error { _, err := admin.Sweep(ctx, p.coll, opts...); return err }
+	brk := func(e admin.Entry, opts ...admin.Option) error { return errOf(admin.Break(ctx, p.coll, e, opts...)) }
+	remove := func(q admin.Query, opts ...admin.Option) error { return errOf(admin.Remove(ctx, p.coll, q, opts...)) }
+	sweep := func(opts ...admin.Option) error { return errOf(admin.Sweep(ctx, p.coll, opts...)) }
 	index := func(tags []string, opts ...admin.Option) error {
-		_, err := admin.EnsureIndexes(ctx, p.coll, tags, opts...)
-		return err
+		return errOf(admin.EnsureIndexes(ctx, p.coll, tags, opts...))
 	}
 	one := doclock.ID(1)
 	good := admin.Entry{DocumentID: bsonValue(t, true), Tag: "write", ID: named("a")}
-	_, noCollection := admin.Inspect(ctx, nil, one)
-	lockOf := func(doc bson.Raw, opts ...admin.Option) error { _, err := admin.LockOf(doc, opts...); return err }
 	for name, err := range map[string]error{
-		"LockOf, no document":    lockOf(nil),
-		"LockOf, Within":         lockOf(nil, admin.Within(one)),
-		"no collection":          noCollection,
+		"LockOf, no document":    errOf(admin.LockOf(nil)),
+		"LockOf, Within":         errOf(admin.LockOf(nil, admin.Within(one))),
+		"no collection":          errOf(admin.Inspect(ctx, nil, one)),
 		"no filter":              inspect(nil),
 		"an empty filter":        inspect(bson.D{}),
 		"an odd filter":          inspect(7),
@@ -92,13 +77,9 @@ func TestBadArguments(t *testing.T) {
 	p.want(inspect(one, admin.Rules(relations.Rules{})), relations.ErrInvalidRules)
 
 	session, err := p.coll.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, session.StartTransaction())
 	ctx = mongo.NewSessionContext(t.Context(), session)
 	for _, err := range []error{inspect(one), entries(admin.Query{}), brk(good), remove(admin.Query{Owner: "x"}), sweep(), index([]string{"a"})} {
 		p.want(err, doclock.ErrInTransaction)
@@ -114,13 +95,8 @@ func TestAReadLooksForAServerAsLongAsItsClient(t *testing.T) {
 		coll, away := client.Database("test").Collection("orders"), errors.New("no route to host")
 		server.Down(away)
 		for name, read := range map[string]func() error{
-			"Inspect": func() error { _, err := admin.Inspect(t.Context(), coll, doclock.ID(1)); return err },
-			"Entries": func() error {
-				for _, err := range admin.Entries(t.Context(), coll, admin.Query{}) {
-					return err
-				}
-				return nil
-			},
+			"Inspect": func() error { return errOf(admin.Inspect(t.Context(), coll, doclock.ID(1))) },
+			"Entries": func() error { return first(admin.Entries(t.Context(), coll, admin.Query{})) },
 		} {
 			begun := time.Now()
 			if err := read(); !errors.Is(err, away) {
@@ -135,70 +111,51 @@ func TestAReadLooksForAServerAsLongAsItsClient(t *testing.T) {
 
 // A server that doesn't answer holds nobody up for longer than 30 s, though ctx has no end.
 func TestACommandWithoutAnAnswerEnds(t *testing.T) {
-	type world struct {
-		*locktest.Server
-		coll  *mongo.Collection
-		entry admin.Entry // has expired
-	}
 	for name, c := range map[string]struct {
-		call func(context.Context, *world) error
+		late int           // answers
+		by   time.Duration // each
+		call func(context.Context, *mongo.Collection, admin.Entry) error
 		want error
-		by   time.Duration
+		most time.Duration
 	}{
-		"Inspect": {func(ctx context.Context, w *world) error {
-			w.Delay(1, time.Hour)
-			_, err := admin.Inspect(ctx, w.coll, doclock.ID(1))
-			return err
+		"Inspect": {1, time.Hour, func(ctx context.Context, coll *mongo.Collection, _ admin.Entry) error {
+			return errOf(admin.Inspect(ctx, coll, doclock.ID(1)))
 		}, nil, 11 * time.Second},
-		"Break": {func(ctx context.Context, w *world) error {
-			w.Delay(1, time.Hour)
-			_, err := admin.Break(ctx, w.coll, w.entry)
-			return err
+		"Break": {1, time.Hour, func(ctx context.Context, coll *mongo.Collection, expired admin.Entry) error {
+			return errOf(admin.Break(ctx, coll, expired))
 		}, doclock.ErrOutcomeUnknown, 30 * time.Second},
-		"Sweep": {func(ctx context.Context, w *world) error {
-			w.Delay(2, 40*time.Second) // the survey, which may take long, and the removal
-			_, err := admin.Sweep(ctx, w.coll)
-			return err
+		// The survey, which may take long, and the removal.
+		"Sweep": {2, 40 * time.Second, func(ctx context.Context, coll *mongo.Collection, _ admin.Entry) error {
+			return errOf(admin.Sweep(ctx, coll))
 		}, doclock.ErrOutcomeUnknown, 70 * time.Second},
-		"Sweep of idle documents": {func(ctx context.Context, w *world) error {
-			time.Sleep(admin.MinIdle) //nolint:forbidigo // in a bubble
-			if _, err := admin.Sweep(ctx, w.coll); err != nil {
-				return err
-			}
-			w.Delay(3, 40*time.Second) // two surveys, and the deletes
-			_, err := admin.Sweep(ctx, w.coll, admin.DeleteIdle(admin.MinIdle))
-			return err
-		}, doclock.ErrOutcomeUnknown, admin.MinIdle + 110*time.Second},
-		"CheckServer": {func(ctx context.Context, w *world) error {
-			w.Delay(1, time.Hour)
-			_, err := doclock.CheckServer(ctx, w.coll)
-			return err
+		// Two surveys, and the deletes.
+		"Sweep of idle documents": {3, 40 * time.Second, func(ctx context.Context, coll *mongo.Collection, _ admin.Entry) error {
+			return errOf(admin.Sweep(ctx, coll, admin.DeleteIdle(admin.MinIdle)))
+		}, doclock.ErrOutcomeUnknown, 110 * time.Second},
+		"CheckServer": {1, time.Hour, func(ctx context.Context, coll *mongo.Collection, _ admin.Entry) error {
+			return errOf(doclock.CheckServer(ctx, coll))
 		}, context.DeadlineExceeded, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{Server: locktest.New(t)}
-				coll := w.Collection("orders", doclock.ID(1))
-				w.coll = coll
+				mem := locktest.New(t)
+				coll := mem.Collection("orders", doclock.ID(1))
 				locks, err := writelock.New(coll)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := locks.TryAcquire(t.Context(), doclock.ID(1)); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Minute) //nolint:forbidigo // in a bubble
+				must(t, err)
+				must(t, errOf(locks.TryAcquire(t.Context(), doclock.ID(1))))
+				time.Sleep(admin.MinIdle + time.Minute) //nolint:forbidigo // in a bubble
 				found, err := admin.Inspect(t.Context(), coll, doclock.ID(1))
-				if err != nil {
-					t.Fatal(err)
+				must(t, err)
+				if c.late == 3 { // what has expired goes in time
+					must(t, errOf(admin.Sweep(t.Context(), coll)))
 				}
-				w.entry = found.Entries[0]
+				mem.Delay(c.late, c.by)
 				begun := time.Now()
-				if err := c.call(t.Context(), w); !errors.Is(err, c.want) {
+				if err := c.call(t.Context(), coll, found.Entries[0]); !errors.Is(err, c.want) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
-				if took := time.Since(begun); took > c.by {
-					t.Errorf("it took %v, want %v at most", took, c.by)
+				if took := time.Since(begun); took > c.most {
+					t.Errorf("it took %v, want %v at most", took, c.most)
 				}
 			})
 		})

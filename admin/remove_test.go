@@ -17,9 +17,8 @@ import (
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -83,87 +82,6 @@ func (p *place) breaksNothing(document string, seen admin.Entry) {
 	}
 }
 
-// From Break on the server refuses whatever the holder sends, and grants the lock to
-// others, with a higher fencing token. The holder learns it from its next command.
-func TestBreakRefusesTheHolder(t *testing.T) {
-	p := newPlace(t)
-	l := p.locker(relations.Exclusive())
-	set := bson.M{"$set": bson.M{"n": 1}}
-	for name, use := range map[string]func(doclock.Lease) error{
-		"Update":           func(l doclock.Lease) error { return l.Update(t.Context(), set) },
-		"UpdateAndRelease": func(l doclock.Lease) error { return l.UpdateAndRelease(t.Context(), set) },
-		"Delete":           func(l doclock.Lease) error { return l.Delete(t.Context()) },
-		"Release":          func(l doclock.Lease) error { return l.Release(t.Context()) },
-		"Renew":            func(l doclock.Lease) error { return l.Renew(t.Context()) },
-		"Guard": func(l doclock.Lease) error {
-			result, err := p.Hand.UpdateOne(t.Context(), l.Guard(), set)
-			if err == nil && result.MatchedCount == 0 {
-				err = doclock.ErrLost
-			}
-			return err
-		},
-	} {
-		p.Insert(idIs(name))
-		lease := p.acquire(l, name, "write")
-		seen := p.inspect(name).Entries[0] // by the server's clock
-		if seen.ID != lease.ID() || seen.Fence != lease.Fence() || seen.Remaining <= 0 || seen.Remaining > calm+time.Second || seen.Age < 0 {
-			t.Errorf("%s: %+v", name, seen)
-		}
-		if _, err := admin.Break(t.Context(), p.coll, seen); err != nil || lease.Err() != nil {
-			t.Errorf("%s: Break: %v, the lease: %v", name, err, lease.Err())
-		}
-		next := p.acquire(l, name, "write")
-		if err := use(lease); !errors.Is(err, doclock.ErrLost) || next.Fence() <= lease.Fence() {
-			t.Errorf("%s: %v; fencing token %d after %d", name, err, next.Fence(), lease.Fence())
-		}
-		if _, err := p.stored(name).LookupErr("n"); err == nil {
-			t.Errorf("%s: a late write was applied", name)
-		}
-		if err := next.Release(t.Context()); err != nil {
-			t.Errorf("%s: the next holder: %v", name, err)
-		}
-	}
-}
-
-// A waiter whose entry is removed has lost its place.
-func TestBreakOfAWaiter(t *testing.T) {
-	p := newPlace(t)
-	p.Insert()
-	l := p.locker(relations.Semaphore(1))
-	lease := p.acquire(l, p.ID, "slot")
-	ticket, err := l.Enqueue(t.Context(), doclock.ID(p.ID), "slot")
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiting := p.inspect(p.ID, admin.Rules(relations.Semaphore(1))).Entries[1]
-	if !slices.Equal(waiting.WaitsFor, []uuid.UUID{lease.ID()}) {
-		t.Errorf("%v waits for %v", waiting, waiting.WaitsFor)
-	}
-	gone, err := admin.Break(t.Context(), p.coll, waiting)
-	if err != nil || gone.State != admin.Waiting {
-		t.Fatalf("%v, %v", gone, err)
-	}
-	_, err = ticket.Confirm(t.Context())
-	p.want(err, doclock.ErrLost)
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// The reply is lost: Break doesn't know, and a second one does.
-func TestBreakOfUnknownOutcome(t *testing.T) {
-	p := newPlace(t)
-	p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, time.Minute))))
-	seen := p.inspect(1, p.clocked()).Entries[0]
-	net := faultnet.New()
-	coll := p.Through(options.Client().SetDialer(net).SetRetryWrites(false))
-	net.Arm(faultnet.LoseReply, "findAndModify")
-	_, err := admin.Break(fixture.Bounded(p), coll, seen)
-	p.want(err, doclock.ErrOutcomeUnknown)
-	_, err = admin.Break(fixture.Bounded(p), p.coll, seen) // it was removed
-	p.want(err, admin.ErrNoEntry)
-}
-
 // An entry that went through JSON is the same entry, whatever the type of the
 // document's _id is.
 func TestBreakOfAnEntryFromJSON(t *testing.T) {
@@ -190,13 +108,9 @@ func TestShardKey(t *testing.T) {
 		lock(9, tag("write", entry("ann", 3, 4, -time.Minute), entry("bob", 4, 5, -time.Minute))))
 	key := admin.ShardKey("city", "at.zone")
 	l, err := admin.Inspect(t.Context(), p.coll, bson.M{"_id": 1, "city": "Bern", "at.zone": 4}, key, p.clocked())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, err := p.coll.FindOne(t.Context(), bson.M{"city": "Bern"}, options.FindOne().SetProjection(admin.Projection(key))).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if seen, err := admin.LockOf(page, key); err != nil || !slices.Equal(seen.Entries[0].ShardKey, l.Entries[0].ShardKey) {
 		t.Errorf("%v; the page has %v, want %v", err, seen, l)
 	}
@@ -231,9 +145,7 @@ func office(p *place, n int) {
 		docs = append(docs, bson.D{idIs(i), {Key: "n", Value: i}, lock(9,
 			tag("read", entry("gone", 1, 2, time.Minute), entry("here", 3, 3, time.Minute)), tag("write", waiting))})
 	}
-	if _, err := p.Hand.InsertMany(context.Background(), docs); err != nil {
-		p.Fatal(err)
-	}
+	must(p, errOf(p.Hand.InsertMany(context.Background(), docs)))
 }
 
 // All entries of the owner go, in one command for a hundred, and no others.
@@ -255,32 +167,6 @@ func TestRemove(t *testing.T) {
 	count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "of here"}, p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}}))
 	if err != nil || count.Removed != 5 {
 		t.Errorf("Within: %+v, %v", count, err)
-	}
-}
-
-// Each query removes what it lists, and no more. "f" is under a name that no rules
-// can have, and stays.
-func TestRemoveTakesAnyQuery(t *testing.T) {
-	t.Parallel()
-	for _, c := range queries {
-		if c.name == "all" || c.name == "live" {
-			continue // refused: TestBadArguments
-		}
-		t.Run(c.name, func(t *testing.T) {
-			p := newPlace(t)
-			several(p)
-			count, err := admin.Remove(t.Context(), p.coll, c.query, p.clocked())
-			if err != nil || count.Foreign != int64(c.foreign) {
-				t.Errorf("%+v, %v", count, err)
-			}
-			stay := slices.DeleteFunc([]string{"a", "b", "c", "d", "f"}, func(name string) bool {
-				return name != "f" && slices.Contains(c.want, name)
-			})
-			left, _ := p.list(admin.Query{}, p.clocked())
-			if got := sorted(names(left)); !slices.Equal(got, stay) || count.Removed != int64(5-len(stay)) {
-				t.Errorf("%+v; %v are left, want %v", count, got, stay)
-			}
-		})
 	}
 }
 
@@ -406,11 +292,11 @@ func TestSweepJudgesInItsCommand(t *testing.T) {
 
 // Only a document with an idle lock and nothing else is deleted.
 func TestDeleteIdle(t *testing.T) {
-	t.Parallel()
+	p := newPlace(t)
 	const hours = int64(time.Hour / time.Millisecond)
 	n0 := fixture.Epoch.UnixMilli()
 	idle := n0 - 2*hours
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		fields []bson.E
 		goes   bool
 	}{
@@ -440,19 +326,23 @@ func TestDeleteIdle(t *testing.T) {
 		"fence beyond all":     {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: 1e300}}}}, false},
 		"ahead of the clock":   {[]bson.E{lock(n0 + 5)}, false},
 		"a foreign tag's type": {[]bson.E{lock(idle, bson.E{Key: "write", Value: 7})}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			p.Insert(append([]bson.E{idIs("x")}, c.fields...)...)
-			before := p.stored("x")
-			count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(2*time.Hour))
-			if err != nil || (count.Deleted == 1) != c.goes || (p.stored("x") == nil) != c.goes {
-				t.Errorf("%+v, %v; it goes: %v", count, err, c.goes)
-			}
-			if after := p.stored("x"); !c.goes && name != "expired" && !bytes.Equal(before, after) {
-				t.Errorf("%v became %v", before, after)
-			}
-		})
+	}
+	before, goes := map[string]bson.Raw{}, int64(0)
+	for name, c := range cases {
+		p.Insert(append([]bson.E{idIs(name)}, c.fields...)...)
+		before[name] = p.stored(name)
+		if c.goes {
+			goes++
+		}
+	}
+	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(2*time.Hour))
+	if err != nil || count.Deleted != goes {
+		t.Errorf("%+v, %v, want %d deleted", count, err, goes)
+	}
+	for name, c := range cases {
+		if after := p.stored(name); c.goes && after != nil || !c.goes && !bytes.Equal(before[name], after) {
+			t.Errorf("%s: %v became %v", name, before[name], after)
+		}
 	}
 }
 
@@ -474,7 +364,9 @@ func TestDeleteIdleOfAShardedCollection(t *testing.T) {
 // The fencing tokens of a document that comes and goes go on increasing.
 func TestTokensIncreaseOverADeletion(t *testing.T) {
 	p := newPlace(t)
-	l := p.locker(relations.Exclusive(), doclock.Upsert(), engine.Option(func(c *engine.Config) error { c.Now = p.clock.Now; return nil }))
+	clocked := engine.Option(func(c *engine.Config) error { c.Now = p.clock.Now; return nil })
+	locks, err := writelock.New(p.Hand, doclock.Upsert(), clocked)
+	must(t, err)
 	sweep := func(deleted int64) {
 		if count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle)); err != nil || count.Deleted != deleted {
 			t.Errorf("%+v, %v, want %d deleted", count, err, deleted)
@@ -483,14 +375,12 @@ func TestTokensIncreaseOverADeletion(t *testing.T) {
 	var last int64
 	for range 3 {
 		for range 3 {
-			lease := p.acquire(l, "name", "write")
-			if lease.Fence() <= last {
-				t.Fatalf("fencing token %d after %d", lease.Fence(), last)
+			lease, err := locks.TryAcquire(t.Context(), doclock.ID("name"))
+			if err != nil || lease.Fence() <= last {
+				t.Fatalf("%v; a fencing token after %d: %v", err, last, lease)
 			}
 			last = lease.Fence()
-			if err := lease.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, lease.Release(t.Context()))
 		}
 		sweep(0) // not idle yet
 		p.clock.Pass(admin.MinIdle + time.Second)
@@ -506,9 +396,7 @@ func TestDeleteIdleOfMany(t *testing.T) {
 	for i := range 150 {
 		p.Insert(idIs(i), lock(1000+int64(i), tag("write", entry("a", 1, 2, -1))))
 	}
-	if _, err := admin.EnsureIndexes(t.Context(), p.coll, []string{"write"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(admin.EnsureIndexes(t.Context(), p.coll, []string{"write"})))
 	indexOn(p, "lock.fence")
 	p.sent.Take()
 	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle))

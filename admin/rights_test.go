@@ -37,12 +37,10 @@ var rightsUses = map[string]rightsUse{
 	"`admin.Inspect`, `admin.Entries`": lookAtAll,
 	"`admin.Break`, ":                  removeAll,
 	"`admin.Sweep` with `DeleteIdle`": func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := admin.Sweep(ctx, coll, admin.DeleteIdle(2*time.Hour))
-		return err
+		return errOf(admin.Sweep(ctx, coll, admin.DeleteIdle(2*time.Hour)))
 	},
 	"`admin.EnsureIndexes`;": func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := admin.EnsureIndexes(ctx, coll, []string{"write"})
-		return err
+		return errOf(admin.EnsureIndexes(ctx, coll, []string{"write"}))
 	},
 }
 
@@ -106,13 +104,7 @@ func lockInAllWays(ctx context.Context, locks *multilock.Locker, lease doclock.L
 }
 
 func lookAtAll(ctx context.Context, coll *mongo.Collection) error {
-	for _, err := range admin.Entries(ctx, coll, admin.Query{}) {
-		if err != nil {
-			return err
-		}
-	}
-	_, err := admin.Inspect(ctx, coll, doclock.ID("old"))
-	return err
+	return errors.Join(first(admin.Entries(ctx, coll, admin.Query{})), errOf(admin.Inspect(ctx, coll, doclock.ID("old"))))
 }
 
 func removeAll(ctx context.Context, coll *mongo.Collection) error {
@@ -133,9 +125,7 @@ func removeAll(ctx context.Context, coll *mongo.Collection) error {
 func TestRights(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/production.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, _ := strings.Cut(string(text), "\n## Rights\n")
 	table, _, _ = strings.Cut(table, "\n### ")
 	lines := regexp.MustCompile(`(?m)^\| (.*) \| (.*) \|$`).FindAllStringSubmatch(table, -1)[1:]
