@@ -22,16 +22,6 @@ import (
 // defaultCollection is where "doclock run NAME" makes its locks.
 const defaultCollection = "doclock.locks"
 
-// namespace is the collection's database and name.
-func (c *cli) namespace() (db, coll string, err error) {
-	full := c.full()
-	db, coll, _ = strings.Cut(full, ".")
-	if db == "" || coll == "" {
-		return "", "", usage("the collection is %q; give DB.COLLECTION, as in -c shop.orders", full)
-	}
-	return db, coll, nil
-}
-
 // full is the collection's name with its database's.
 func (c *cli) full() string {
 	return cmp.Or(c.collection, os.Getenv("DOCLOCK_COLLECTION"), defaultCollection)
@@ -39,9 +29,9 @@ func (c *cli) full() string {
 
 // connect opens the collection. Nothing is sent yet. The caller calls close.
 func (c *cli) connect() (coll *mongo.Collection, close func(), err error) {
-	db, name, err := c.namespace()
-	if err != nil {
-		return nil, nil, err
+	db, name, _ := strings.Cut(c.full(), ".")
+	if db == "" || name == "" {
+		return nil, nil, usage("the collection is %q; give DB.COLLECTION, as in -c shop.orders", c.full())
 	}
 	if c.timeout < shortestTimeout {
 		return nil, nil, usage("--timeout is %v; give at least %v", c.timeout, shortestTimeout)
@@ -80,16 +70,8 @@ var patience = 10 * time.Second
 
 const shortestTimeout = 100 * time.Millisecond
 
-// silenceError: the server doesn't answer any more.
-type silenceError struct {
-	timeout time.Duration
-	err     error // what the work then returned
-}
-
-func (e *silenceError) Error() string {
-	return fmt.Sprintf("the server has not answered for %v: %v", e.timeout, e.err)
-}
-func (e *silenceError) Unwrap() error { return e.err }
+// errSilent: the server doesn't answer any more.
+var errSilent = errors.New("the server has not answered")
 
 // onServer opens the collection and does the work with it, while the server
 // answers.
@@ -116,7 +98,7 @@ func (c *cli) answered(ctx context.Context, coll *mongo.Collection, work func(co
 	err := work(ctx, coll)
 	cancel()
 	if silent := <-asked; silent && err != nil {
-		return &silenceError{c.timeout, err}
+		return fmt.Errorf("%w for %v: %w", errSilent, c.timeout, err)
 	}
 	return err
 }

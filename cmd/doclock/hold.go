@@ -225,7 +225,7 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 	var conflict *doclock.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		return &ending{code: exitConflict, err: c.ofCollection(&heldError{t.conflict(conflict.Holders), err})}
+		return &ending{code: exitConflict, err: c.ofCollection(heldError(t.conflict(conflict.Holders)))}
 	case h.skip && errors.Is(err, doclock.ErrNotFound) && !unselected(err):
 		return &ending{code: exitConflict, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
 	case errors.Is(err, doclock.ErrNotFound): // without the names, which are said here, and the options of Go
@@ -275,14 +275,10 @@ func (c *cli) released(lease doclock.Lease, t target, h held, signals <-chan os.
 	return nil
 }
 
-// heldError: others hold the lock. Its text says which.
-type heldError struct {
-	text string
-	err  error
-}
+// heldError says which others hold the lock.
+type heldError string
 
-func (e *heldError) Error() string { return e.text }
-func (e *heldError) Unwrap() error { return e.err }
+func (e heldError) Error() string { return string(e) }
 
 // errNoneFree: --skip found nothing.
 var errNoneFree = errors.New("no document matches and is free")
@@ -309,33 +305,20 @@ func (t target) conflict(all []doclock.Holder) string {
 
 // environment is what the command of run gets.
 func (c *cli) environment(lease doclock.Lease) []string {
-	db, coll, _ := c.namespace()
-	outer := slices.DeleteFunc(os.Environ(), isOuter)
-	env := append(outer,
+	guard, _ := bson.MarshalExtJSON(lease.Guard(), true, false) // of values that a document has
+	env := append(os.Environ(),                                 // of two with one name the last one counts
 		fmt.Sprintf("DOCLOCK_FENCE=%d", lease.Fence()),
 		"DOCLOCK_LEASE="+lease.ID().String(),
 		"DOCLOCK_TAG="+lease.Tag(),
-		"DOCLOCK_COLLECTION="+db+"."+coll,
+		"DOCLOCK_COLLECTION="+c.full(),
 		"DOCLOCK_DOCUMENT="+bsonvalue.Readable(lease.DocumentID()),
+		"DOCLOCK_GUARD="+string(guard),
 	)
-	if guard, err := bson.MarshalExtJSON(lease.Guard(), true, false); err == nil {
-		env = append(env, "DOCLOCK_GUARD="+string(guard))
-	}
 	if name, ok := lease.DocumentID().StringValueOK(); ok && !strings.Contains(name, "\x00") {
-		env = append(env, "DOCLOCK_NAME="+name)
+		return append(env, "DOCLOCK_NAME="+name)
 	}
-	return env
-}
-
-// isOuter reports whether a variable speaks of the lock of another run, which
-// this one is the command of.
-func isOuter(variable string) bool {
-	name, _, _ := strings.Cut(variable, "=")
-	switch name {
-	case "DOCLOCK_FENCE", "DOCLOCK_GUARD", "DOCLOCK_DOCUMENT", "DOCLOCK_NAME", "DOCLOCK_COLLECTION", "DOCLOCK_TAG", "DOCLOCK_LEASE":
-		return true
-	}
-	return false
+	// A run around this one may have one.
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "DOCLOCK_NAME=") })
 }
 
 // sayLate says for people what a run waits for, if answered isn't called soon.

@@ -120,38 +120,40 @@ const (
 	authenticationFailed = 18
 )
 
+// hints say what to do about an error. The first that fits counts.
+var hints = []struct {
+	err  error
+	hint string
+}{
+	{errNoServer, "Set MONGODB_URI, as in export MONGODB_URI=mongodb://localhost:27017, or give --uri-file."},
+	{doclock.ErrOutcomeUnknown, `"doclock inspect" shows what is there. If that is answered, a transaction may be in the way: docs/operations.md.`},
+	{errSilent, "Something accepts connections there and doesn't answer: look at the server. For a slow one give a longer --timeout."},
+	{doclock.ErrForeignLock, "doclock leaves such a lock field as it is. If the application uses another field, give --field; a newer version's lock needs a newer doclock."},
+	{doclock.ErrUnsupportedServer, `"doclock check" says what this server is and what it can't do.`},
+	{errNoCollection, "Check --collection: the names of databases and collections are matched letter by letter."},
+	{errNoSuchName, `Check --collection and the NAME (a number's document is '{"_id": 7}'). For a lock of its own leave --collection out, or give --create.`},
+	{doclock.ErrNotFound, `Check --collection and the _id's type: A-17 is a string; a number is '{"_id": 7}', an ObjectID '{"$oid": "…"}'.`},
+	{errNoOwner, `An OWNER is matched as a whole, letter by letter; --prefix web-3/ takes all that begin so. "doclock ls" shows the owners.`},
+	{admin.ErrNoEntry, `It was released, or somebody was granted the lock meanwhile. "doclock inspect" shows who is there now.`},
+	{doclock.ErrInvalidArgument, ""},
+	{relations.ErrInvalidRules, `"doclock rules --help" shows the form.`},
+}
+
 // hintOf says what to do about an error, or nothing.
 func hintOf(err error) string {
 	var refused mongo.CommandError
 	switch {
-	case errors.As(err, new(*heldError)):
+	case errors.As(err, new(heldError)):
 		return `The command was not run. Wait for longer with --wait, or see "doclock inspect".`
-	case errors.Is(err, errNoServer):
-		return "Set MONGODB_URI, as in export MONGODB_URI=mongodb://localhost:27017, or give --uri-file."
 	case errors.As(err, &refused) && (refused.HasErrorCode(unauthorized) || refused.HasErrorCode(authenticationFailed)):
 		return "Check the user, the password and authSource in the server's URI. docs/production.md has the rights that each command needs."
-	case errors.Is(err, doclock.ErrOutcomeUnknown):
-		return `"doclock inspect" shows what is there. If that is answered, a transaction may be in the way: docs/operations.md.`
-	case errors.As(err, new(*silenceError)):
-		return "Something accepts connections there and doesn't answer: look at the server. For a slow one give a longer --timeout."
-	case errors.Is(err, doclock.ErrForeignLock):
-		return "doclock leaves such a lock field as it is. If the application uses another field, give --field; a newer version's lock needs a newer doclock."
-	case errors.Is(err, doclock.ErrUnsupportedServer):
-		return `"doclock check" says what this server is and what it can't do.`
-	case errors.Is(err, errNoCollection):
-		return "Check --collection: the names of databases and collections are matched letter by letter."
-	case errors.Is(err, errNoSuchName):
-		return `Check --collection and the NAME (a number's document is '{"_id": 7}'). For a lock of its own leave --collection out, or give --create.`
-	case errors.Is(err, doclock.ErrNotFound):
-		return `Check --collection and the _id's type: A-17 is a string; a number is '{"_id": 7}', an ObjectID '{"$oid": "…"}'.`
-	case errors.Is(err, errNoOwner):
-		return `An OWNER is matched as a whole, letter by letter; --prefix web-3/ takes all that begin so. "doclock ls" shows the owners.`
-	case errors.Is(err, admin.ErrNoEntry):
-		return `It was released, or somebody was granted the lock meanwhile. "doclock inspect" shows who is there now.`
-	case errors.Is(err, doclock.ErrInvalidArgument):
-		return ""
-	case errors.Is(err, relations.ErrInvalidRules):
-		return `"doclock rules --help" shows the form.`
+	}
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return h.hint
+		}
+	}
+	switch {
 	case mongo.IsTimeout(err) && !unselected(err):
 		return `No server answered. If "doclock inspect" is answered, a transaction may be in the way: docs/operations.md.`
 	case mongo.IsNetworkError(err), unselected(err):

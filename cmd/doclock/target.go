@@ -92,7 +92,5 @@ func isName(s string) bool {
 
 // isWord reports whether a NAME needs no quotes.
 func isWord(s string) bool {
-	return isName(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
-	})
+	return isName(s) && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == ""
 }
