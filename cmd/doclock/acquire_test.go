@@ -1,8 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,24 +13,6 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// screen is what a run has said, from several goroutines.
-type screen struct {
-	mu   sync.Mutex
-	said strings.Builder
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said.String()
-}
 
 // A run gives up when its --wait or --timeout is over: not earlier because one answer
 // was late, and not later if there is none.
@@ -61,46 +44,39 @@ func TestRunGivesUp(t *testing.T) {
 				coll := mem.Collection("locks", bson.M{"_id": "nightly"})
 				if c.held {
 					others, err := writelock.New(coll)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if _, err := others.TryAcquire(t.Context(), doclock.ID("nightly"), doclock.TTL(time.Hour), doclock.Owner("web-3")); err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
+					must(t, errOf(others.TryAcquire(t.Context(), doclock.ID("nightly"), doclock.TTL(time.Hour), doclock.Owner("web-3"))))
 				}
 				mem.Delay(c.late, time.Hour)
 				if c.cut {
 					mem.Cut(coll.Database().Client())
 				}
-				var said screen
-				run, h := cli{err: &said, field: "lock"}, held{ttl: defaultTTL, wait: c.wait, first: firstAnswer, verbose: true}
+				said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+				must(t, err)
+				run, h := cli{err: said, field: "lock"}, held{ttl: defaultTTL, wait: c.wait, first: firstAnswer, verbose: true}
 				if c.first > 0 {
 					h.first = c.first
 				}
 				nightly, err := parseTarget("nightly")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				begun := time.Now()
 				asking, answered := run.untilSilence(nightly, h)
 				locks, tag, err := run.locker(coll, nightly, h, "backup.sh", answered)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				lease, err := acquire(asking, locks, nightly, tag, h, nil)
 				answered()
 				if took := time.Since(begun); (lease != nil) != (c.until == 0) || c.until > 0 && (took < c.until || took > c.until+time.Second) {
 					t.Errorf("after %v it has a lease: %v; %v", took, lease != nil, err)
 				}
 				if lease != nil {
-					if err := lease.Release(t.Context()); err != nil {
-						t.Error(err)
-					}
+					must(t, lease.Release(t.Context()))
 				}
 				closed(locks)
-				if told := strings.Contains(said.String(), `waiting: nightly is kept back by "web-3"`); told != c.held {
-					t.Errorf("it said %q", said.String())
+				text, err := os.ReadFile(said.Name())
+				if told := strings.Contains(string(text), `waiting: nightly is kept back by "web-3"`); told != c.held || err != nil {
+					t.Errorf("it said %q, %v", text, err)
 				}
+				must(t, said.Close())
 			})
 		})
 	}

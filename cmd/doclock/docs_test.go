@@ -20,12 +20,10 @@ var update = flag.Bool("update", false, "write the reference in docs/operations.
 
 const docsPage = "../../docs/operations.md"
 
-// docs/operations.md has the usage and the flags of each subcommand, as its help has them.
+// docs/operations.md has the usage and the flags of each subcommand, as its help has them. Each has examples.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, _ := strings.Cut(string(text), "\n<!-- cmd/doclock/docs_test.go compares this -->\n```text\n")
 	got, after, found := strings.Cut(rest, "```\n")
 	want := reference(newRoot(&cli{}))
@@ -34,11 +32,14 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%s has no place for the reference", docsPage)
 	case *update:
 		text = []byte(before + "\n<!-- cmd/doclock/docs_test.go compares this -->\n```text\n" + want + "```\n" + after)
-		if err := os.WriteFile(docsPage, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(docsPage, text, 0o644))
 	case got != want:
 		t.Errorf("%s is not what the commands say; renew it with go generate, in cmd/doclock", docsPage)
+	}
+	for _, cmd := range newRoot(&cli{}).Commands() {
+		if cmd.Example == "" || cmd.Long == "" {
+			t.Errorf("%s has no example or no help", cmd.Name())
+		}
 	}
 }
 
@@ -46,14 +47,10 @@ func TestDocs(t *testing.T) {
 func TestCommandsInPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		scripts := strings.Join(regexp.MustCompile("(?s)```sh\n.*?\n```").FindAllString(string(text), -1), "\n")
 		lines := regexp.MustCompile("(?m)^doclock (.+)").FindAllStringSubmatch(scripts, -1)
 		spans := regexp.MustCompile("`doclock ([^`]+)`").FindAllStringSubmatch(string(text), -1)
@@ -126,14 +123,4 @@ func reference(root *cobra.Command) string {
 		b.WriteString("\n")
 	}
 	return b.String() + "Flags of all subcommands\n" + root.PersistentFlags().FlagUsages()
-}
-
-// Every subcommand has a help with examples.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	for _, cmd := range newRoot(&cli{}).Commands() {
-		if cmd.Example == "" || cmd.Long == "" {
-			t.Errorf("%s has no example or no help", cmd.Name())
-		}
-	}
 }

@@ -27,18 +27,12 @@ type proxy struct {
 func newProxy(tb testing.TB, uri string) *proxy {
 	tb.Helper()
 	u, err := url.Parse(uri)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	listener, err := stdnet.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	server, _, _ := strings.Cut(u.Host, ",")
 	var hello struct{ Primary string }
-	if err := mongotest.Client(tb).Database("admin").RunCommand(tb.Context(), bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, mongotest.Client(tb).Database("admin").RunCommand(tb.Context(), bson.D{{Key: "hello", Value: 1}}).Decode(&hello))
 	if hello.Primary != "" {
 		server = hello.Primary
 	}

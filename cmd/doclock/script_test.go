@@ -58,9 +58,7 @@ func TestScripts(t *testing.T) {
 		err = os.Symlink(own, filepath.Join(bin, "doclock"))
 	}
 	scripts, absErr := filepath.Abs("testdata/bin")
-	if err := errors.Join(err, absErr); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, absErr))
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata/script",
 		Setup:     func(env *testscript.Env) error { return setUp(env, bin+":"+scripts) },

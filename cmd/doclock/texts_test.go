@@ -3,16 +3,12 @@ package main
 import (
 	"bytes"
 	"math"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/fixture"
-	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
+	"github.com/doclock/doclock/admin"
 )
 
 // The longest durations have a text, too.
@@ -62,55 +58,27 @@ func TestCheckOfClocks(t *testing.T) {
 	}
 }
 
-// heap counts lines, and takes the size of the heap after the first thousand and later
-// ones.
-type heap struct {
-	lines       int
-	first, most uint64
+// A table keeps back no more than a thousand rows, so ls needs the same memory for many entries as for a few: the package
+// admin keeps none.
+func TestTableOfMany(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	rows := newTable(&out)
+	for range 999 {
+		must(t, rows.add(admin.Entry{}))
+	}
+	before := out.Len()
+	if must(t, rows.add(admin.Entry{})); before > 0 || out.Len() == 0 {
+		t.Errorf("after 999 rows it has written %d bytes, after 1000 %d", before, out.Len())
+	}
 }
 
-func (h *heap) Write(text []byte) (int, error) {
-	before := h.lines
-	h.lines += bytes.Count(text, []byte("\n"))
-	if h.lines/5000 > before/5000 || h.first == 0 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		if h.first == 0 {
-			h.first = m.HeapAlloc
-		}
-		h.most = max(h.most, m.HeapAlloc)
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return len(text), nil
 }
 
-// ls needs the same memory for many entries as for a few.
-func TestLsOfMany(t *testing.T) {
-	coll := mongotest.Database(t).Collection("locks")
-	const documents, batch = 20_000, 1000
-	for i := 0; i < documents; {
-		var all []any
-		for range batch {
-			id, now := uuid.New(), time.Now()
-			all = append(all, bson.M{"_id": i, "lock": bson.M{"fence": int64(1), "tags": bson.M{"write": bson.A{bson.M{
-				"id": bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}, "owner": strings.Repeat("web-3/4711/api ", 10),
-				"seq": int64(1), "since": now, "expires": now.Add(time.Hour), "fence": int64(1),
-			}}}}})
-			i++
-		}
-		if _, err := coll.InsertMany(t.Context(), all); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, asJSON := range []bool{false, true} {
-		var out heap
-		c := &cli{out: &out, field: "lock", timeout: mongotest.Patience, json: asJSON, uri: mongotest.URI(t), collection: coll.Database().Name() + ".locks"}
-		if err := c.list(fixture.Bounded(t), &choice{}); err != nil {
-			t.Fatal(err)
-		}
-		// All entries together take 8 MB at least.
-		if more := int64(out.most) - int64(out.first); out.lines < documents || more > 3<<20 {
-			t.Errorf("JSON %v: %d lines, %d kB more", asJSON, out.lines, more>>10)
-		}
-	}
-}
+// errOf is the error of a call that also returns something else.
+func errOf[T any](_ T, err error) error { return err }
