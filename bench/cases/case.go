@@ -30,7 +30,7 @@ var (
 	// writers read, compute and write without losing a write.
 	writers = slices.Insert(slices.Clone(pairs), 1, "optimistic")
 	// waiters wait for one another's locks.
-	waiters = []string{"doclock", "doclock-fair", "monglock-write", "redislock", "etcd"}
+	waiters = []string{"doclock", "monglock-write", "redislock", "etcd"}
 )
 
 // cases in the order in which they run.
@@ -39,15 +39,12 @@ var cases = []Case{
 	{"rmw", "read-modify-write of one document, nobody contends", uncontended(increment), writers, 10 * time.Second},
 	// plain-alone is a single client that sends plain $incs one after another.
 	{"hot64", "64 goroutines read-modify-write one document", runHot, slices.Insert(slices.Clone(writers), 0, "plain-alone"), 10 * time.Second},
-	{"readers", "readers and a few writers (95:5) of one document", runReaders,
-		[]string{"doclock-read-preferring", "doclock-write-preferring", "doclock-fair", "monglock-multi"}, 10 * time.Second},
 	{"handoff", "from a release in one process to the grant in another", runHandoff, waiters, 10 * time.Second},
 	{"claim", "32 workers in 4 processes claim the documents of a queue by priority", runClaim,
 		[]string{"plain-claim", "doclock-claim", "plain-claim-10", "doclock-claim-10", "plain-claim-50", "doclock-claim-50"}, 10 * time.Second},
 	{"contacts", "adders of one category insert contacts, and nobody may delete it meanwhile", runContacts,
 		[]string{"plain-transaction", "doclock-undo", "doclock-undo-shared", "doclock-transaction", "doclock-transaction-shared"}, 10 * time.Second},
-	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle, slices.Repeat(waiters, len(idleWaiters)), 2 * time.Minute},
-	{"takeover", "from the holder's death to the next grant", runTakeover, waiters, 2 * time.Second},
+	{"idle", "commands that 100 waiters send for a lock that nobody releases", runIdle, waiters, 2 * time.Minute},
 }
 
 // Choose is the cases with these names, or all.

@@ -2,35 +2,24 @@ package cases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/doclock/doclock/bench/servers"
 	"github.com/doclock/doclock/bench/subjects"
 	"github.com/doclock/doclock/internal/child"
-	"golang.org/x/sync/errgroup"
 )
 
 // errand is the task of a further process, which is the benchmark itself.
 type errand struct {
-	Role    string // a key of roles
 	Subject string
 	Key     string
-	Workers int           // of a claimant
-	Window  time.Duration // of a claimant
+	Workers int // of a claimant; 0 is one that waits for a lock
+	Window  time.Duration
 	TTL     time.Duration
 	Servers servers.Servers
-}
-
-// roles of a child. It ends when its parent closes its input, or dies.
-var roles = map[string]func(ctx context.Context, e errand, s *subjects.Subject) error{
-	"waiter":   waitOnRequest,
-	"holder":   holdForEver,
-	"claimant": claimAll,
 }
 
 // childName is the name under which the benchmark runs itself.
@@ -44,11 +33,15 @@ func Child() {
 			return err
 		}
 		defer s.Close()
-		return roles[e.Role](ctx, e, s)
+		if e.Workers > 0 {
+			return claimAll(ctx, e, s)
+		}
+		return waitOnRequest(ctx, e, s)
 	})
 }
 
-// ready says that the child is ready, and waits until its parent lets it go on.
+// ready says that the child is ready, and waits until its parent lets it go on. A child ends when its parent closes its
+// input, or dies.
 func ready(ctx context.Context) error {
 	fmt.Println("ready")
 	return child.Await(ctx)
@@ -73,25 +66,6 @@ func waitOnRequest(ctx context.Context, e errand, s *subjects.Subject) error {
 	}
 }
 
-// holdForEver acquires the lock, and is killed.
-func holdForEver(ctx context.Context, e errand, s *subjects.Subject) error {
-	if _, err := s.Lock(ctx, e.Key); err != nil {
-		return err
-	}
-	return ready(ctx)
-}
-
-// spawn starts a child for a subject, which then says "ready".
-func (r *Run) spawn(ctx context.Context, role string, s *subjects.Subject, key string) (*child.Process, error) {
-	return child.Start(ctx, childName, errand{Role: role, Subject: s.Name, Key: key, TTL: r.now.ttl, Servers: r.Servers}, nil)
-}
-
-// dismiss kills a child, as kill -9 does.
-func dismiss(p *child.Process) {
-	p.Kill()
-	_ = p.End()
-}
-
 // runHandoff measures the time from the moment when one process begins to release, to the moment when a waiter in
 // another process has the lock. The lock was held, and waited for, for 50 to 150 ms before.
 func runHandoff(ctx context.Context, r *Run, all []*subjects.Subject) error {
@@ -100,11 +74,14 @@ func runHandoff(ctx context.Context, r *Run, all []*subjects.Subject) error {
 		if err := s.Make(ctx, r.key(s)); err != nil {
 			return err
 		}
-		waiter, err := r.spawn(ctx, "waiter", s, r.key(s))
+		waiter, err := child.Start(ctx, childName, errand{Subject: s.Name, Key: r.key(s), TTL: r.now.ttl, Servers: r.Servers}, nil)
 		if err != nil {
 			return err
 		}
-		defer dismiss(waiter)
+		defer func() {
+			waiter.Kill()
+			_ = waiter.End()
+		}()
 		waiters[s.Name] = waiter
 	}
 	return r.inTurn(0, pick(r, 10, 6), all, func(s *subjects.Subject, _ int) (round Round, err error) {
@@ -141,58 +118,4 @@ func passOn(ctx context.Context, s *subjects.Subject, key string, waiter *child.
 	}
 	nanos, err := strconv.ParseInt(line, 10, 64)
 	return time.Unix(0, nanos).Sub(released), err
-}
-
-// runTakeover kills the process that holds a lock, 100 ms after its grant, and measures how long a waiter has to go on
-// waiting. All subjects wait at the same time.
-func runTakeover(ctx context.Context, r *Run, all []*subjects.Subject) error {
-	for n := range 6 {
-		done := map[*subjects.Subject]Round{}
-		var mu sync.Mutex
-		var group errgroup.Group
-		for _, s := range all {
-			group.Go(func() error {
-				before := s.Sent.Total()
-				took, err := r.takeOver(ctx, s, fmt.Sprintf("%s %d", r.key(s), n))
-				if err != nil {
-					return fmt.Errorf("%s: %w", s.Name, err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				done[s] = Round{Latencies: []time.Duration{took}, Took: took, Commands: s.Sent.Total() - before}
-				return nil
-			})
-		}
-		if err := errors.Join(group.Wait(), r.report(all, done)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Run) takeOver(ctx context.Context, s *subjects.Subject, key string) (time.Duration, error) {
-	if err := s.Make(ctx, key); err != nil {
-		return 0, err
-	}
-	holder, err := r.spawn(ctx, "holder", s, key)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := holder.Hear(); err != nil { // it has the lock
-		return 0, errors.Join(err, holder.End())
-	}
-	killed := make(chan time.Time, 1)
-	timer := time.AfterFunc(100*time.Millisecond, func() { killed <- time.Now(); dismiss(holder) })
-	ctx, cancel := context.WithTimeout(ctx, 10*r.now.ttl)
-	defer cancel()
-	unlock, err := s.Lock(ctx, key)
-	granted := time.Now()
-	if timer.Stop() {
-		dismiss(holder)
-		return 0, errors.New("the lock was granted beside its holder")
-	}
-	if err != nil {
-		return 0, err
-	}
-	return granted.Sub(<-killed), unlock(context.WithoutCancel(ctx))
 }

@@ -30,7 +30,7 @@ func runClaim(ctx context.Context, r *Run, all []*subjects.Subject) error {
 		if err := s.Fill(ctx, documents); err != nil {
 			return Round{}, err
 		}
-		e := errand{Role: "claimant", Subject: s.Name, Workers: workers, Window: pick(r, 8*time.Second, 3*time.Second), TTL: r.now.ttl, Servers: r.Servers}
+		e := errand{Subject: s.Name, Workers: workers, Window: pick(r, 8*time.Second, 3*time.Second), TTL: r.now.ttl, Servers: r.Servers}
 		var got claims
 		err := child.Together(ctx, childName, slices.Repeat([]errand{e}, processes), func(_ int, line string) error {
 			var one claims
@@ -41,7 +41,7 @@ func runClaim(ctx context.Context, r *Run, all []*subjects.Subject) error {
 		if err != nil {
 			return Round{}, err
 		}
-		round, twice, left := got.count(processes*workers, documents)
+		round, twice, left := got.count(documents)
 		finished, err := s.Finished(ctx)
 		round.Lost = max(0, documents-left-int(finished))
 		if err == nil && !s.Rival() && (round.Lost > 0 || twice > 0) {
@@ -51,57 +51,45 @@ func runClaim(ctx context.Context, r *Run, all []*subjects.Subject) error {
 	})
 }
 
-// count is the round of this many workers on this many documents, with the number of those that were claimed more than
-// once, and of those that were never claimed. The final writes are not among the commands.
-func (c claims) count(workers, documents int) (r Round, twice, left int) {
+// count is the round of claims of this many documents, with the number of those that were claimed more than once, and of
+// those that were never claimed. The final writes are not among the commands.
+func (c claims) count(documents int) (r Round, twice, left int) {
 	r.Failed, r.Commands = c.Failed, c.Commands-int64(len(c.All))
 	byPriority := map[int]int{}
-	var began, granted, ended int64
-	var idle time.Duration
+	var began, ended int64
 	for i, one := range c.All {
-		waited := time.Duration(one.Granted - one.Wished)
-		r.Latencies, idle = append(r.Latencies, waited), idle+waited
+		r.Latencies = append(r.Latencies, time.Duration(one.Granted-one.Wished))
 		if byPriority[one.Priority]++; byPriority[one.Priority] == 2 {
 			twice++
 		}
 		if i == 0 {
 			began = one.Wished
 		}
-		began, granted, ended = min(began, one.Wished), max(granted, one.Granted), max(ended, one.Finished)
+		began, ended = min(began, one.Wished), max(ended, one.Finished)
 	}
 	left, r.Took = documents-len(byPriority), time.Duration(ended-began)
-	places, overtaken := c.order()
-	for _, e := range []struct {
-		unit  string
-		value float64
-	}{
-		{"places-off-median", float64(percentile(places, 50))}, {"places-off-worst", float64(percentile(places, 100))},
-		{"overtaken-worst", float64(percentile(overtaken, 100))}, {"found-none", float64(c.FoundNone)}, {"left", float64(left)},
-		{"claimed-twice", float64(twice)}, {"idle-share", over(idle.Seconds(), float64(workers)*time.Duration(granted-began).Seconds())},
-	} {
-		r.Extra = append(r.Extra, benchfmt.Value{Value: e.value, Unit: e.unit})
+	r.Extra = []benchfmt.Value{
+		{Value: float64(slices.Max(append(c.places(), 0))), Unit: "places-off-worst"},
+		{Value: float64(left), Unit: "left"}, {Value: float64(twice), Unit: "claimed-twice"},
 	}
 	return r, twice, left
 }
 
-// order has, for each claim, the number of documents of higher priority that were claimed later, and of those of lower
-// priority that were claimed before. It compares when the workers got their answers, which overtake each other on their
-// way: so it is not always 0 for claims in the exact order. Fencing tokens are no better: a command has its token from the
-// time of its begin, and may wait for long at a row that another one has locked.
-func (c claims) order() (places, overtaken []int) {
+// places has, for each claim, the number of documents of higher priority that were claimed later. It compares when the
+// workers got their answers, which overtake each other on their way: so it is not always 0 for claims in the exact order.
+// Fencing tokens are no better: a command has its token from the time of its begin, and may wait for long at a row that
+// another one has locked.
+func (c claims) places() (places []int) {
 	for _, one := range c.All {
-		better, worse := 0, 0
+		better := 0
 		for _, other := range c.All {
-			switch {
-			case other.Priority > one.Priority && other.Granted > one.Granted:
+			if other.Priority > one.Priority && other.Granted > one.Granted {
 				better++
-			case other.Priority < one.Priority && other.Granted < one.Granted:
-				worse++
 			}
 		}
-		places, overtaken = append(places, better), append(overtaken, worse)
+		places = append(places, better)
 	}
-	return places, overtaken
+	return places
 }
 
 // claims are a claimant's answer.

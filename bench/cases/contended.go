@@ -1,15 +1,15 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/doclock/doclock/bench/subjects"
 	"golang.org/x/perf/benchfmt"
+	"golang.org/x/sync/errgroup"
 )
 
 // pair acquires and releases a lock.
@@ -86,140 +86,50 @@ func runHot(ctx context.Context, r *Run, all []*subjects.Subject) error {
 	})
 }
 
-// runReaders has 32 goroutines hold the lock of one document for 2 ms at a
-// time: one time in twenty the lock of a writer, otherwise that of a reader.
-func runReaders(ctx context.Context, r *Run, all []*subjects.Subject) error {
-	const goroutines, hold, writersIn = 32, 2 * time.Millisecond, 20
-	rounds, length := 6, pick(r, 3*time.Second, 600*time.Millisecond)
-	for _, s := range all {
-		if err := warmUp(ctx, s, goroutines); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-	}
-	return r.inTurn(0, rounds, all, func(s *subjects.Subject, turn int) (Round, error) {
-		key := fmt.Sprintf("%s %d", r.key(s), turn)
-		if err := s.Make(ctx, key); err != nil {
-			return Round{}, err
-		}
-		if err := pair(ctx, s, key); err != nil { // some locks must be created first
-			return Round{}, err
-		}
-		var mu sync.Mutex
-		var writes []time.Duration
-		round, _, err := window(ctx, goroutines, length, s, func(ctx context.Context) error {
-			lock, write := s.LockShared, rand.N(writersIn) == 0
-			if write {
-				lock = s.Lock
-			}
-			begun := time.Now()
-			unlock, err := lock(ctx, key)
-			if err != nil {
-				return err
-			}
-			if write {
-				mu.Lock()
-				writes = append(writes, time.Since(begun))
-				mu.Unlock()
-			}
-			time.Sleep(hold)
-			return unlock(context.WithoutCancel(ctx))
-		})
-		round.Extra = []benchfmt.Value{{Value: percentile(writes, 50).Seconds(), Unit: "write-wait-sec"}}
-		return round, err
-	})
-}
-
-// idleWaiters are the numbers of waiters.
-var idleWaiters = []int{1, 10, 100}
-
-// runIdle counts the commands of 1, 10 and 100 waiters of one process while
-// another client holds the lock. All subjects wait at the same time, because
-// none of them has any work.
+// runIdle counts the commands of 100 waiters of one process while another client, with its own connections, holds the
+// lock. All subjects wait at the same time, because none of them has any work.
 func runIdle(ctx context.Context, r *Run, all []*subjects.Subject) error {
 	length := pick(r, 30*time.Second, 6*time.Second)
-	var groups []*idlers
+	rounds := make([]Round, len(all))
+	var group errgroup.Group
 	for i, s := range all {
-		n := idleWaiters[i*len(idleWaiters)/len(all)]
-		g := &idlers{Subject: s, n: n, key: fmt.Sprintf("%s %d", r.key(s), n)}
-		free, err := g.hold(ctx, r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-		defer free()
-		groups = append(groups, g)
+		group.Go(func() (err error) {
+			if rounds[i], err = idle(ctx, r, s, length); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			return nil
+		})
 	}
-	r.Say("  waiting for %v", length)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for _, g := range groups {
-		g.before = g.Sent.Total()
-		for range g.n {
-			g.waiters.Go(func() { g.wait(ctx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, s := range all {
+		values := []benchfmt.Value{{Value: float64(rounds[i].Commands), Unit: "commands"}, {Value: length.Seconds(), Unit: "window-sec"}}
+		if err := r.line(s.Name, 1, append(values, rounds[i].faults()...)); err != nil {
+			return err
 		}
 	}
-	if sleep(ctx, length); ctx.Err() != nil {
-		return ctx.Err()
-	}
-	for _, g := range groups {
-		g.sent = g.Sent.Total() - g.before
-	}
-	cancel()
-	var faults []error
-	for _, g := range groups {
-		g.waiters.Wait()
-		values := []benchfmt.Value{{Value: float64(g.sent), Unit: "commands"}, {Value: length.Seconds(), Unit: "window-sec"}}
-		switch {
-		case g.fault == nil:
-		case g.Rival():
-			r.Say("  %s: %v", g.Name, g.fault)
-			values = append(values, benchfmt.Value{Value: 1, Unit: "FAILED"})
-		default:
-			faults = append(faults, fmt.Errorf("%s: %w", g.Name, g.fault))
-		}
-		faults = append(faults, r.line(fmt.Sprintf("%s/waiters=%d", g.Name, g.n), 1, values))
-	}
-	return errors.Join(faults...)
+	return nil
 }
 
-// idlers are the waiters of one lock.
-type idlers struct {
-	*subjects.Subject
-	n            int
-	key          string
-	before, sent int64
-	waiters      sync.WaitGroup
-	mu           sync.Mutex
-	fault        error
-}
-
-// hold has another client, with its own connections, acquire the lock.
-func (g *idlers) hold(ctx context.Context, r *Run) (free func(), err error) {
-	if err := errors.Join(g.Make(ctx, g.key), g.Warm(g.n)); err != nil {
-		return nil, err
-	}
-	holder, err := subjects.Open(&r.Servers, g.Name, r.now.ttl)
+func idle(ctx context.Context, r *Run, s *subjects.Subject, length time.Duration) (Round, error) {
+	const waiters = 100
+	key := r.key(s)
+	holder, err := subjects.Open(&r.Servers, s.Name, r.now.ttl)
 	if err != nil {
-		return nil, err
+		return Round{}, err
 	}
-	unlock, err := holder.Lock(ctx, g.key)
+	defer holder.Close()
+	if err := errors.Join(s.Make(ctx, key), s.Warm(waiters)); err != nil {
+		return Round{}, err
+	}
+	unlock, err := holder.Lock(ctx, key)
 	if err != nil {
-		holder.Close()
-		return nil, err
+		return Round{}, err
 	}
-	return func() {
-		_ = unlock(context.WithoutCancel(ctx))
-		holder.Close()
-	}, nil
-}
-
-func (g *idlers) wait(ctx context.Context) {
-	_, err := g.Lock(ctx, g.key)
-	if err == nil {
-		err = errors.New("a second holder was let in")
-	}
-	if !cutOff(ctx, err) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.fault = err
-	}
+	round, _, err := window(ctx, waiters, length, s, func(ctx context.Context) error {
+		_, err := s.Lock(ctx, key)
+		return cmp.Or(err, errors.New("a second holder was let in"))
+	})
+	return round, errors.Join(err, unlock(context.WithoutCancel(ctx)))
 }

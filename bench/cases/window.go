@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -115,18 +114,18 @@ func (r Round) values() []benchfmt.Value {
 	if len(r.Counts) > 0 { // what the slowest competitor got
 		values = append(values, benchfmt.Value{Value: over(float64(slices.Min(r.Counts)*len(r.Counts)), ops), Unit: "slowest-of-mean"})
 	}
-	for _, fault := range []benchfmt.Value{{Value: float64(r.Failed), Unit: "FAILED"}, {Value: float64(r.Lost), Unit: "LOST-WRITES"}} {
-		if fault.Value > 0 {
-			values = append(values, fault)
-		}
-	}
-	return values
+	return append(values, r.faults()...)
+}
+
+func (r Round) faults() []benchfmt.Value {
+	all := []benchfmt.Value{{Value: float64(r.Failed), Unit: "FAILED"}, {Value: float64(r.Lost), Unit: "LOST-WRITES"}}
+	return slices.DeleteFunc(all, func(v benchfmt.Value) bool { return v.Value == 0 })
 }
 
 // percentile is the lowest value that is not below p percent of them.
-func percentile[T cmp.Ordered](values []T, p int) (v T) {
+func percentile(values []time.Duration, p int) time.Duration {
 	if len(values) == 0 {
-		return v
+		return 0
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(len(sorted)*p/100, len(sorted)-1)]

@@ -5,32 +5,10 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
-
-// An acquire is writelock's, or multilock's with a tag.
-type acquire func(ctx context.Context, key string, options ...doclock.AcquireOption) (doclock.Lease, error)
-
-func (a acquire) lock(ctx context.Context, key string) (Unlock, error) {
-	lease, err := a(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return lease.Release, nil
-}
-
-func (a acquire) increment(ctx context.Context, key string) error {
-	var doc Document
-	lease, err := a(ctx, key, doclock.Into(&doc))
-	if err != nil {
-		return err
-	}
-	return lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"count": doc.Count + 1}})
-}
 
 // openWrite is the lock of writelock: `Acquire` and `Release`, one command each; a
 // read-modify-write is `Acquire` with doclock.Into and `UpdateAndRelease`.
@@ -39,29 +17,22 @@ func openWrite(s *Subject) error {
 	if err != nil {
 		return err
 	}
-	write := acquire(func(ctx context.Context, key string, options ...doclock.AcquireOption) (doclock.Lease, error) {
-		return locks.Acquire(ctx, bson.M{"_id": key}, options...)
-	})
-	s.Lock, s.Increment = write.lock, write.increment
-	return nil
-}
-
-// openTagged is multilock under a preset, with its tags "write" and "read".
-func openTagged(rules relations.Rules) func(*Subject) error {
-	return func(s *Subject) error {
-		locks, err := multilock.New(s.Docs, rules, doclock.TTL(s.ttl))
+	s.Lock = func(ctx context.Context, key string) (Unlock, error) {
+		lease, err := locks.Acquire(ctx, doclock.ID(key))
+		if err != nil {
+			return nil, err
+		}
+		return lease.Release, nil
+	}
+	s.Increment = func(ctx context.Context, key string) error {
+		var doc Document
+		lease, err := locks.Acquire(ctx, doclock.ID(key), doclock.Into(&doc))
 		if err != nil {
 			return err
 		}
-		s.closing(locks)
-		tagged := func(tag string) acquire {
-			return func(ctx context.Context, key string, options ...doclock.AcquireOption) (doclock.Lease, error) {
-				return locks.Acquire(ctx, bson.M{"_id": key}, tag, options...)
-			}
-		}
-		s.Lock, s.LockShared, s.Increment = tagged("write").lock, tagged("read").lock, tagged("write").increment
-		return nil
+		return lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"count": doc.Count + 1}})
 	}
+	return nil
 }
 
 // writelock is a locker of the documents, which lives as long as the subject.

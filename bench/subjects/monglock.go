@@ -44,9 +44,9 @@ func (s *Subject) enter(ctx context.Context, key string, command func() (filter,
 	})
 }
 
-// openMonglockMulti is monglock's multiLock under its documentation's example:
-// read is cooperative with write; write is cooperative with write and
-// assertive with read. By its commands, where free(tags) is
+// openMonglockMulti is the tag write of monglock's multiLock under its documentation's
+// example: write is cooperative with write and assertive with read. By its commands,
+// where free(tags) is
 //
 //	$or: [{lock: {$exists: false}}, {$and: [for each tag {$or: [{lock.<tag>.timestamp: {$lte: now − locktimeout}}, {lock.<tag>: {$size: 0}}, {lock.<tag>: {$exists: false}}]}]}]
 //
@@ -66,34 +66,27 @@ func openMonglockMulti(s *Subject) error {
 			}}}},
 		}}
 	}
-	tagged := func(tag, assertive string) func(context.Context, string) (Unlock, error) {
-		return func(ctx context.Context, key string) (Unlock, error) {
-			id, now := bson.NewObjectID(), int64(0)
-			err := s.enter(ctx, key, func() (filter, update bson.M) {
-				now = time.Now().UnixMilli()
-				return free(key, "write", now), bson.M{"$push": bson.M{"lock." + tag: bson.M{"timestamp": now, "id": id}}}
-			})
-			if err != nil {
-				return nil, err
-			}
-			release := updating(s.Docs, bson.M{"_id": key, "lock." + tag + ".id": id}, bson.M{"$pull": bson.M{"lock." + tag: bson.M{"id": id}}})
-			filter := bson.M{"_id": key}
-			if assertive != "" {
-				filter = free(key, assertive, now)
-			}
-			err = poll(ctx, func(ctx context.Context) (bool, error) {
-				err := s.Docs.FindOne(ctx, filter).Err()
-				if none(err) {
-					return false, nil
-				}
-				return err == nil, err
-			})
-			if err != nil {
-				_ = release(context.WithoutCancel(ctx))
-			}
-			return release, err
+	s.Lock = func(ctx context.Context, key string) (Unlock, error) {
+		id, now := bson.NewObjectID(), int64(0)
+		err := s.enter(ctx, key, func() (filter, update bson.M) {
+			now = time.Now().UnixMilli()
+			return free(key, "write", now), bson.M{"$push": bson.M{"lock.write": bson.M{"timestamp": now, "id": id}}}
+		})
+		if err != nil {
+			return nil, err
 		}
+		release := updating(s.Docs, bson.M{"_id": key, "lock.write.id": id}, bson.M{"$pull": bson.M{"lock.write": bson.M{"id": id}}})
+		err = poll(ctx, func(ctx context.Context) (bool, error) {
+			err := s.Docs.FindOne(ctx, free(key, "read", now)).Err()
+			if none(err) {
+				return false, nil
+			}
+			return err == nil, err
+		})
+		if err != nil {
+			_ = release(context.WithoutCancel(ctx))
+		}
+		return release, err
 	}
-	s.Lock, s.LockShared = tagged("write", "read"), tagged("read", "")
 	return nil
 }

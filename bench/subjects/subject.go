@@ -11,7 +11,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/bench/servers"
-	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -27,9 +26,8 @@ type Subject struct {
 	ttl     time.Duration // how long a dead holder's lock is kept
 	closers []func()
 
-	// Lock waits for the lock of a key until ctx ends. LockShared is for locks
-	// that exclude only those of Lock, and not each other.
-	Lock, LockShared func(ctx context.Context, key string) (Unlock, error)
+	// Lock waits for the lock of a key until ctx ends.
+	Lock func(ctx context.Context, key string) (Unlock, error)
 	// Increment adds one to a document's count, as a program that reads, computes
 	// and writes, and loses no write of others. Without a way of its own a subject
 	// finds, computes and updates under its lock.
@@ -52,23 +50,20 @@ var subjects = map[string]struct {
 	open  func(*Subject) error
 	needs string // a server that may be missing
 }{
-	"doclock":                  {open: openWrite},
-	"doclock-fair":             {open: openTagged(relations.Fair())},
-	"doclock-read-preferring":  {open: openTagged(relations.ReadPreferring())},
-	"doclock-write-preferring": {open: openTagged(relations.WritePreferring())},
-	"plain":                    {open: openPlain},
-	"plain-alone":              {open: openPlain},
-	"optimistic":               {open: openOptimistic},
-	"monglock-write":           {open: openMonglockWrite},
-	"monglock-multi":           {open: openMonglockMulti},
-	"redislock":                {open: openRedislock, needs: "redis"},
-	"etcd":                     {open: openEtcd, needs: "etcd"},
-	"doclock-claim":            {open: openClaim},
-	"doclock-claim-10":         {open: openBatch(10)},
-	"doclock-claim-50":         {open: openBatch(50)},
-	"plain-claim":              {open: openFindAndModify},
-	"plain-claim-10":           {open: openUpdateMany(10)},
-	"plain-claim-50":           {open: openUpdateMany(50)},
+	"doclock":          {open: openWrite},
+	"plain":            {open: openPlain},
+	"plain-alone":      {open: openPlain},
+	"optimistic":       {open: openOptimistic},
+	"monglock-write":   {open: openMonglockWrite},
+	"monglock-multi":   {open: openMonglockMulti},
+	"redislock":        {open: openRedislock, needs: "redis"},
+	"etcd":             {open: openEtcd, needs: "etcd"},
+	"doclock-claim":    {open: openClaim},
+	"doclock-claim-10": {open: openBatch(10)},
+	"doclock-claim-50": {open: openBatch(50)},
+	"plain-claim":      {open: openFindAndModify},
+	"plain-claim-10":   {open: openUpdateMany(10)},
+	"plain-claim-50":   {open: openUpdateMany(50)},
 
 	"doclock-undo":               {open: openAdd(false)},
 	"doclock-undo-shared":        {open: openAdd(false, doclock.ShareInProcess("read"))},
