@@ -28,7 +28,7 @@ func next(ctx context.Context, locks *writelock.Locker, pending bson.M, work fun
 		if err := work(ctx, j); err != nil {
 			return err // the job is free at once
 		}
-		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "done"}})
+		return lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"state": "done"}}) // also at a shutdown
 	}, doclock.SkipLocked(), byPriority, doclock.Into(&j))
 	return j, err
 }
@@ -50,7 +50,7 @@ func batch(ctx context.Context, locks *writelock.Locker, pending bson.M, n int, 
 		if work(kept[i], jobs[i]) != nil {
 			continue
 		}
-		if err := lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "done"}}); err == nil {
+		if err := lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"state": "done"}}); err == nil {
 			done = append(done, jobs[i])
 		}
 	}
