@@ -62,9 +62,9 @@ var ofEntries = append(common[:len(common):len(common)], failure{"the entry is g
 
 // ofLeases are those of calls under a lease.
 var ofLeases = append(common[:len(common):len(common)],
-	failure{"away, expired before the call", func(w *world) { w.away(late); w.passed() }},
-	failure{"refused, expired before the call", func(w *world) { time.Sleep(ttl); w.relied = time.Now(); w.refuse(1000, 13) }},
-	failure{"lost before the call", func(w *world) {
+	failure{"away, expired before", func(w *world) { w.away(late); w.passed() }},
+	failure{"refused, expired before", func(w *world) { time.Sleep(ttl); w.relied = time.Now(); w.refuse(1000, 13) }},
+	failure{"lost before", func(w *world) {
 		w.must(w.mem.Lose(w.held()))
 		w.passed()
 	}},
@@ -77,29 +77,32 @@ var ofFunctions = []failure{
 	{"fn returns an `ErrLost`", func(w *world) { w.returned = doclock.ErrLost }},
 	{"an `ErrNotAcquired`", func(w *world) { w.returned = doclock.ErrNotAcquired }},
 	{"an `ErrOutcomeUnknown`", func(w *world) { w.returned = doclock.ErrOutcomeUnknown }},
-	{"away briefly while fn works", func(w *world) { w.away(soon); time.Sleep(2 * ttl) }},
-	{"away long while fn works", func(w *world) { w.away(late); time.Sleep(2 * late) }},
-	{"away until after fn's end", func(w *world) { w.away(2 * time.Minute); time.Sleep(late) }},
-	{"away, and fn returns ctx's error", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = w.inner.Err() }},
-	{"away, and fn returns the cause", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = context.Cause(w.inner) }},
+	{"away briefly in fn", func(w *world) { w.away(soon); time.Sleep(2 * ttl) }},
+	{"away long in fn", func(w *world) { w.away(late); time.Sleep(2 * late) }},
+	{"away beyond fn's end", func(w *world) { w.away(2 * time.Minute); time.Sleep(late) }},
+	{"away, fn returns ctx's error", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = w.inner.Err() }},
+	{"the cause", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = context.Cause(w.inner) }},
 	{nobodyWants, func(w *world) { w.away(2 * ttl); time.Sleep(3 * ttl) }},
 	{"away briefly at the release", func(w *world) { w.away(soon); synctest.Wait() }},
 	{"away long at the release", func(w *world) { w.away(late); synctest.Wait() }},
 	{"its reply lost", func(w *world) { w.broken(w.mem.LoseReplies, 0) }},
 	{"its reply lost, away long", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
-	{"the release is refused", func(w *world) { w.refuse(1000, 13) }},
-	{"renewals and the release are refused", func(w *world) { w.refuse(100_000, 13); time.Sleep(late) }},
+	{"release refused", func(w *world) { w.refuse(1000, 13) }},
+	{"renewals and release refused", func(w *world) { w.refuse(100_000, 13); time.Sleep(late) }},
 	{"fail-over", func(w *world) { w.refuse(4, 10107) }},
 	{"overloaded", func(w *world) { w.refuse(6, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
-	{"lost while fn works", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl) }},
-	{"lost, and fn fails", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl); w.returned = errOwn }},
-	{"lost just before fn's end", func(w *world) { w.must(w.mem.Lose(w.lease)); <-w.letIn; time.Sleep(time.Millisecond) }},
+	{"lost in fn", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl) }},
+	{"lost, fn fails", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl); w.returned = errOwn }},
+	{"lost at fn's end", func(w *world) { w.must(w.mem.Lose(w.lease)); <-w.letIn; time.Sleep(time.Millisecond) }},
 	{"the monitor panics at the release", func(w *world) { w.panics.Store(true) }},
-	{"ctx ends while fn works", func(w *world) { w.end(); w.returned = context.Cause(w.inner) }},
+	{"ctx ends in fn", func(w *world) { w.end(); w.returned = context.Cause(w.inner) }},
 }
 
+// keepAlive is the call whose context is looked at a minute later.
+const keepAlive = "KeepAlive"
+
 // nobodyWants is the failure without a rival.
-const nobodyWants = "away longer than the TTL, and nobody wants the lock"
+const nobodyWants = "away 20 s, nobody wants the lock"
 
 func nothing(*world) {}
 
@@ -162,14 +165,14 @@ var members = []locktest.Option{locktest.ReplicaSet()}
 
 var underLeases = []call{
 	{name: "Renew", begin: (*world).acquire, send: func(w *world) error { return w.lease.Renew(w.ctx) }},
-	{name: "KeepAlive's context a minute later", begin: (*world).acquire, send: func(w *world) error {
+	{name: keepAlive, begin: (*world).acquire, send: func(w *world) error {
 		kept := w.lease.KeepAlive(w.ctx)
 		time.Sleep(time.Minute)
 		return context.Cause(kept)
 	}},
 	{name: "Update", begin: (*world).acquire, send: func(w *world) error { return w.lease.Update(w.ctx, increment) }},
 	{name: "UpdateAndRelease", begin: (*world).acquire, send: func(w *world) error { return w.lease.UpdateAndRelease(w.ctx, increment) }},
-	{name: "Release after UpdateAndRelease", begin: (*world).acquire, send: func(w *world) error {
+	{name: "UpdateAndRelease+Release", begin: (*world).acquire, send: func(w *world) error {
 		_ = w.lease.UpdateAndRelease(w.ctx, increment)
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
@@ -178,12 +181,12 @@ var underLeases = []call{
 	{name: "Delete", begin: (*world).acquire, send: func(w *world) error { return w.lease.Delete(w.ctx) }},
 	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
 	{name: "Convert", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Convert(w.ctx, "read"); return err }},
-	{name: "Release after Convert", begin: (*world).acquireAlone, send: func(w *world) error {
+	{name: "Convert+Release", begin: (*world).acquireAlone, send: func(w *world) error {
 		_, _ = w.lease.Convert(w.ctx, "read")
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
 	{name: "Release", begin: (*world).acquire, send: func(w *world) error { return w.lease.Release(w.ctx) }},
-	{name: "Release again a minute later", begin: (*world).acquire, send: func(w *world) error {
+	{name: "Release+Release", begin: (*world).acquire, send: func(w *world) error {
 		_ = w.lease.Release(w.ctx)
 		time.Sleep(time.Minute)
 		w.mem.Fail(0, mongo.CommandError{})
@@ -218,7 +221,7 @@ var byOperators = []call{
 	{name: "EnsureIndexes", begin: (*world).operate, send: func(w *world) error { _, err := admin.EnsureIndexes(w.ctx, w.ours, []string{"write"}); return err }},
 	{name: "Break", begin: (*world).operate, send: func(w *world) error { _, err := admin.Break(w.ctx, w.ours, w.theirs); return err }},
 	{name: "Remove", begin: (*world).operate, send: removes},
-	{name: "Remove at its removal", begin: func(w *world) { w.operate(); w.operates = false }, send: removes},
+	{name: "Remove's removal", begin: func(w *world) { w.operate(); w.operates = false }, send: removes},
 	{name: "Sweep", begin: (*world).operate, send: func(w *world) error { _, err := admin.Sweep(w.ctx, w.ours, admin.DeleteIdle(time.Hour)); return err }},
 	{name: "CheckServer", begin: (*world).operate, send: func(w *world) error { _, err := doclock.CheckServer(w.ctx, w.ours); return err }},
 }

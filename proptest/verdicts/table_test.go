@@ -133,7 +133,7 @@ func acquired(w *world, c call, err error) {
 
 // ended checks the verdict of a call that ends a lease.
 func ended(w *world, c call, err error) {
-	if count(err) > 1 && c.name != "KeepAlive's context a minute later" {
+	if count(err) > 1 && c.name != keepAlive {
 		w.Errorf("several verdicts: %v", err)
 	}
 	ends := strings.Contains(c.name, "Release") || c.name == "Delete" || c.name == "Detach"
@@ -193,19 +193,22 @@ func render(failures []failure, calls []call, cells map[string][]string) string 
 		var verdicts []string
 		for _, c := range calls {
 			cell := cells[c.name][i]
+			if of, several := strings.CutPrefix(c.name, "Leases."); several && cells[of] != nil && cells[of][i] == cell {
+				continue // it is as of one lease
+			}
 			if from[cell] == nil {
 				verdicts = append(verdicts, cell)
 			}
 			from[cell] = append(from[cell], c.name)
 		}
-		if from["panic"] != nil && len(from["panic"])+len(from["nil"]) == len(calls) {
+		if from["panic"] != nil && !slices.ContainsFunc(verdicts, func(v string) bool { return v != "panic" && v != "nil" }) {
 			continue
 		}
 		most := slices.MaxFunc(verdicts, func(a, b string) int { return len(from[a]) - len(from[b]) })
 		var said []string
 		for _, verdict := range verdicts {
 			if verdict != most {
-				said = append(said, verdict+" from "+strings.Join(from[verdict], ", "))
+				said = append(said, verdict+" ("+strings.Join(from[verdict], ", ")+")")
 			}
 		}
 		rows[f.name] = most
