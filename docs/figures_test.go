@@ -11,8 +11,8 @@ import (
 func TestFigures(t *testing.T) {
 	readme, page := strings.Join(strings.Fields(source(t, "README.md")), " "), source(t, "docs/proof.md")
 	for row, figure := range map[string]string{
-		"| doclock | 1.4 | 2 | 1.52 | 2 | 1254 | ": "a change](docs/proof.md#figures), and doclock %s",
-		"| optimistic | | | 0.992 | 2 | 290 | ":    "[sends %s commands a change]",
+		"| doclock | 1.4 (2) | 1.52 (2) | 1254 | ": "a change](docs/proof.md#figures), and doclock %s",
+		"| optimistic | | 0.992 (2) | 290 | ":      "[sends %s commands a change]",
 	} {
 		m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(row) + `([\d.]+) \|`).FindStringSubmatch(page)
 		if m == nil {
