@@ -116,7 +116,7 @@ func server(tb testing.TB) *Server {
 	return shared.server
 }
 
-// Real skips a test of what only a database has, if the server is one in memory. Each use has a row in CONTRIBUTING.md.
+// Real skips a test of what only a database has, if the server is one in memory. CONTRIBUTING.md names each.
 func Real(tb testing.TB, has string) {
 	tb.Helper()
 	shared.mu.Lock()

@@ -70,7 +70,7 @@ func count(events io.Reader, page string, out io.Writer) error {
 	case tests == 0:
 		return errors.New("there are no tests; is it the output of go test -json?")
 	case unnamed != nil:
-		return fmt.Errorf("skipped, and not in the table of CONTRIBUTING.md: %s", strings.Join(unnamed, ", "))
+		return fmt.Errorf("skipped, and not named in CONTRIBUTING.md: %s", strings.Join(unnamed, ", "))
 	}
 	return nil
 }
