@@ -111,7 +111,7 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 func (e *Engine) ParseAny(filter any) (Filter, error) {
 	doc, err := e.encoder.document(filter)
 	if err != nil {
-		return Filter{}, fmt.Errorf("doclock.ID(…) names a document by its _id: %w", err)
+		return Filter{}, fmt.Errorf("%w (doclock.ID(…) names a document by its _id)", err)
 	}
 	if err := e.checkMaps(reflect.ValueOf(filter), ""); err != nil {
 		return Filter{}, err
