@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	sample = flag.Bool("sample", false, "run a quarter of the proof, without the model's searches and the mutants, which have tests of their own")
+	sample = flag.Bool("sample", false, "run an eighth of the proof, without the model's searches and the mutants, which have tests of their own")
 	long   = flag.Bool("long", false, "run the proof some thirty times as long")
 	seeded = flag.Bool("mutants", true, "seed faults into the product, too")
 )
@@ -49,7 +49,7 @@ type size struct {
 }
 
 var (
-	part  = size{"", 0, 250, 30, 2, 8, 5_000, 5, 15, 11}
+	part  = size{"", 0, 120, 30, 2, 8, 5_000, 5, 8, 21}
 	full  = size{"proof", 50_000, 1_000, 30, 2, 8, 5_000, 20, 60, 1}
 	atLen = size{"full", 5_000_000, 20_000, 30, 4, 16, 5_000, 300, 2_000, 1}
 )
@@ -147,7 +147,7 @@ func (p *proof) title() string {
 	kind := "The proof"
 	switch {
 	case *sample:
-		kind = "A quarter of the proof"
+		kind = "An eighth of the proof"
 	case *long:
 		kind = "The long proof"
 	}
