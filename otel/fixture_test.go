@@ -135,33 +135,24 @@ func documentID(id any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// The ways in which a kind of events comes about, as kinds for event.
-const (
-	stillWaiting = doclock.EventKind(doclock.HowStill)
-	refused      = doclock.EventKind(doclock.HowRefused)
-	gaveUp       = doclock.EventKind(doclock.HowGaveUp)
-	handedOver   = doclock.EventKind(doclock.HowHandedOver)
-	detached     = doclock.EventKind(doclock.HowDetached)
-	converted    = doclock.EventKind(doclock.HowConverted)
-	committed    = doclock.EventKind(doclock.HowCommitted)
-	rolledBack   = doclock.EventKind(doclock.HowRolledBack)
-	undecided    = doclock.EventKind(doclock.HowUndecided)
-)
-
-var kindsOf = map[doclock.EventKind]doclock.EventKind{
-	stillWaiting: doclock.EventWaiting, refused: doclock.EventNotGranted, gaveUp: doclock.EventNotGranted,
-	handedOver: doclock.EventReleased, detached: doclock.EventReleased, converted: doclock.EventReleased,
-	committed: doclock.EventTransaction, rolledBack: doclock.EventTransaction, undecided: doclock.EventTransaction,
+// kindOf is the kind of the events that come about in a way.
+var kindOf = map[doclock.EventHow]doclock.EventKind{
+	doclock.HowStill: doclock.EventWaiting, doclock.HowRefused: doclock.EventNotGranted, doclock.HowGaveUp: doclock.EventNotGranted,
+	doclock.HowHandedOver: doclock.EventReleased, doclock.HowDetached: doclock.EventReleased, doclock.HowConverted: doclock.EventReleased,
+	doclock.HowCommitted: doclock.EventTransaction, doclock.HowRolledBack: doclock.EventTransaction, doclock.HowUndecided: doclock.EventTransaction,
 }
 
-// event is an event of the lease with this number, or of none for 0, some time after noon.
-func event(lease int, kind doclock.EventKind, after time.Duration) doclock.Event {
+// event is an event of a kind or a way, of the lease with this number, or of none for 0, some time after noon.
+func event(lease int, what any, after time.Duration) doclock.Event {
 	e := doclock.Event{
-		Kind: kind, Time: noon.Add(after),
+		Time:       noon.Add(after),
 		Collection: "shop.orders", DocumentID: documentID("A-17"), Tag: "write", Owner: "host/4711/api",
 	}
-	if of := kindsOf[kind]; of != "" {
-		e.Kind, e.How = of, doclock.EventHow(kind)
+	switch what := what.(type) {
+	case doclock.EventKind:
+		e.Kind = what
+	case doclock.EventHow:
+		e.Kind, e.How = kindOf[what], what
 	}
 	if lease != 0 {
 		binary.BigEndian.PutUint64(e.LeaseID[:], uint64(lease))
@@ -171,10 +162,10 @@ func event(lease int, kind doclock.EventKind, after time.Duration) doclock.Event
 }
 
 // lifetime is the grant and the end of a lease, whose acquire began at noon.
-func lifetime(lease int, kind doclock.EventKind, err error) (granted, end doclock.Event) {
+func lifetime(lease int, what any, err error) (granted, end doclock.Event) {
 	granted = event(lease, doclock.EventGranted, 2*time.Second)
 	granted.Waited, granted.Commands, granted.Holders = 2*time.Second, 3, inTheWay
-	end = event(lease, kind, 5*time.Second)
+	end = event(lease, what, 5*time.Second)
 	end.Held, end.Commands, end.Err = 3*time.Second, 1, err
 	return granted, end
 }

@@ -55,15 +55,12 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 	return i, errors.Join(append(errs, err)...)
 }
 
-// beginTag makes the counters start at 0. A backend that computes an increase, as
-// Prometheus does, would miss the first failure of a series that begins with it.
-func (i *instruments) beginTag(ctx context.Context, plain *label) {
+// begin makes the counters of a tag start at 0, and that of its collection. A backend
+// that computes an increase, as Prometheus does, would miss the first failure of a
+// series that begins with it.
+func (i *instruments) begin(ctx context.Context, tag, collection *label) {
 	for _, c := range []metric.Int64Counter{i.conflicts, i.skipped, i.losses, i.unknown, i.cleanUpFailures, i.renewals, i.renewalFailures, i.commands} {
-		c.Add(ctx, 0, plain.add...)
+		c.Add(ctx, 0, tag)
 	}
-}
-
-// beginCollection is beginTag for the counters that have no tag.
-func (i *instruments) beginCollection(ctx context.Context, l *label) {
-	i.dropped.Add(ctx, 0, l.add...)
+	i.dropped.Add(ctx, 0, collection)
 }

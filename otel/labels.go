@@ -20,93 +20,58 @@ const (
 	outcomeKey = attribute.Key("doclock.outcome")
 )
 
-// labelsKept is how many labels are kept. The SDK keeps fewer series of one metric
-// unless it is told otherwise; a label beyond the limit is made for each event.
-const labelsKept = 4096
-
 // labels are the attributes of metrics, made once for each combination. None of
 // them names a document, a lease or an owner, so a program has a few of them for
 // each tag of each collection.
 type labels struct {
 	metrics *instruments
-	mu      sync.Mutex
-	all     map[labelKey]*label
+	all     sync.Map // from labelKey to *label
 }
 
 type labelKey struct{ collection, tag, outcome, errorType string }
 
 // label is a set of attributes, in the forms that instruments and spans take.
 type label struct {
-	add        []metric.AddOption
-	record     []metric.RecordOption
+	metric.MeasurementOption
 	start      trace.SpanStartOption
 	collection string
 }
 
-func newLabels(metrics *instruments) *labels {
-	return &labels{metrics: metrics, all: map[labelKey]*label{}}
-}
-
-// ofCollection is the label without a tag.
-func (l *labels) ofCollection(ctx context.Context, e doclock.Event) *label {
-	return l.get(ctx, labelKey{collection: e.Collection})
-}
-
-// of is the label of most metrics.
+// of is the label of most metrics. With the first one of a tag its counters begin.
 func (l *labels) of(ctx context.Context, e doclock.Event) *label {
-	return l.get(ctx, labelKey{collection: e.Collection, tag: e.Tag})
-}
-
-// withOutcome is the label of the histograms.
-func (l *labels) withOutcome(ctx context.Context, e doclock.Event) *label {
-	return l.get(ctx, labelKey{e.Collection, e.Tag, outcome(e), errorType(e.Err)})
-}
-
-func (l *labels) get(ctx context.Context, key labelKey) *label {
-	l.mu.Lock()
-	of, known := l.all[key]
-	if !known {
-		of = newLabel(key)
-	}
-	begins := !known && len(l.all) < labelsKept
+	of, begins := l.get(labelKey{collection: e.Collection, tag: e.Tag})
 	if begins {
-		l.all[key] = of
-	}
-	l.mu.Unlock()
-	switch {
-	case !begins || key.outcome != "":
-	case key.tag == "":
-		l.metrics.beginCollection(ctx, of)
-	default:
-		l.metrics.beginTag(ctx, of)
-		l.get(ctx, labelKey{collection: key.collection})
+		l.metrics.begin(ctx, of, l.ofCollection(e))
 	}
 	return of
 }
 
-func newLabel(key labelKey) *label {
+// ofCollection is the label without a tag.
+func (l *labels) ofCollection(e doclock.Event) *label {
+	of, _ := l.get(labelKey{collection: e.Collection})
+	return of
+}
+
+// withOutcome is the label of the histograms.
+func (l *labels) withOutcome(e doclock.Event) *label {
+	of, _ := l.get(labelKey{e.Collection, e.Tag, outcome(e), errorType(e.Err)})
+	return of
+}
+
+func (l *labels) get(key labelKey) (of *label, begins bool) {
+	if known, is := l.all.Load(key); is {
+		return known.(*label), false
+	}
 	database, collection, _ := strings.Cut(key.collection, ".") // a database's name has no dot
-	attrs := []attribute.KeyValue{
-		semconv.DBSystemNameMongoDB,
-		semconv.DBNamespace(database),
-		semconv.DBCollectionName(collection),
+	attrs := []attribute.KeyValue{semconv.DBSystemNameMongoDB, semconv.DBNamespace(database), semconv.DBCollectionName(collection)}
+	for _, more := range []attribute.KeyValue{tagKey.String(key.tag), outcomeKey.String(key.outcome), semconv.ErrorTypeKey.String(key.errorType)} {
+		if more.Value.AsString() != "" {
+			attrs = append(attrs, more)
+		}
 	}
-	if key.tag != "" {
-		attrs = append(attrs, tagKey.String(key.tag))
-	}
-	if key.outcome != "" {
-		attrs = append(attrs, outcomeKey.String(key.outcome))
-	}
-	if key.errorType != "" {
-		attrs = append(attrs, semconv.ErrorTypeKey.String(key.errorType))
-	}
-	option := metric.WithAttributeSet(attribute.NewSet(attrs...))
-	return &label{
-		add:        []metric.AddOption{option},
-		record:     []metric.RecordOption{option},
-		start:      trace.WithAttributes(attrs...),
-		collection: collection,
-	}
+	made := &label{metric.WithAttributeSet(attribute.NewSet(attrs...)), trace.WithAttributes(attrs...), collection}
+	first, known := l.all.LoadOrStore(key, made)
+	return first.(*label), !known
 }
 
 // outcome is what has happened as a label's value.

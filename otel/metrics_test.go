@@ -15,45 +15,45 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // story has an event of each kind.
 func story() []doclock.Event {
 	const s = time.Second
-	tell := func(lease int, kind doclock.EventKind, took time.Duration, err error) doclock.Event {
-		e := event(lease, kind, 4*s+took)
+	tell := func(lease int, what any, took time.Duration, err error) doclock.Event {
+		e := event(lease, what, 4*s+took)
 		e.Waited, e.Held, e.Commands, e.Err = took, took, 1, err
 		return e
 	}
-	no := tell(0, refused, s/2, errors.Join(doclock.ErrNotAcquired, conflict))
+	no := tell(0, doclock.HowRefused, s/2, errors.Join(doclock.ErrNotAcquired, conflict))
 	no.Holders = inTheWay
-	gone := tell(0, refused, s/4, doclock.ErrNotFound)
+	gone := tell(0, doclock.HowRefused, s/4, doclock.ErrNotFound)
 	gone.DocumentID = bson.RawValue{}
 	cleanUp := tell(0, doclock.EventCleanUpFailed, 0, errors.New("no server"))
 	cleanUp.Dropped = 5
 	return []doclock.Event{
 		tell(0, doclock.EventSkipped, 0, mongo.CommandError{Code: 17419, Message: "too large"}),
-		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, stillWaiting, 0, nil), no, gone,
-		tell(1, handedOver, 2*s, nil),
-		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, detached, s, nil),
+		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.HowStill, 0, nil), no, gone,
+		tell(1, doclock.HowHandedOver, 2*s, nil),
+		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, doclock.HowDetached, s, nil),
 		tell(3, doclock.EventGranted, s, nil), tell(3, doclock.EventRenewalFailed, s, mongo.CommandError{Code: 91, Message: "shutting down"}),
 		tell(3, doclock.EventLost, 2*s, &doclock.LostError{Reason: doclock.LossEntryRemoved}),
-		tell(0, gaveUp, 4*s, errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded)),
+		tell(0, doclock.HowGaveUp, 4*s, errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded)),
 		tell(4, doclock.EventGranted, s, nil), tell(4, doclock.EventOutcomeUnknown, 0, doclock.ErrOutcomeUnknown),
-		tell(4, undecided, s, doclock.ErrOutcomeUnknown),
+		tell(4, doclock.HowUndecided, s, doclock.ErrOutcomeUnknown),
 		tell(4, doclock.EventReleased, s, doclock.ErrOutcomeUnknown),
-		tell(5, doclock.EventGranted, s, nil), tell(5, rolledBack, s, doclock.ErrLost), tell(5, committed, 2*s, nil), tell(5, doclock.EventReleased, s, nil),
-		tell(7, doclock.EventGranted, s, nil), tell(7, converted, s, nil),
+		tell(5, doclock.EventGranted, s, nil), tell(5, doclock.HowRolledBack, s, doclock.ErrLost), tell(5, doclock.HowCommitted, 2*s, nil), tell(5, doclock.EventReleased, s, nil),
+		tell(7, doclock.EventGranted, s, nil), tell(7, doclock.HowConverted, s, nil),
 		cleanUp,
 		tell(6, doclock.EventGranted, s, nil),
 	}
 }
 
-// The story has each kind of event that package doclock's source has. Another kind is ignored.
+// The story has each kind of event that package doclock's source has. Another kind is ignored. No document, lease, owner
+// or fencing token is a label.
 func TestMetricsOfEachKind(t *testing.T) {
 	r := newRig(t)
-	r.observe(event(0, "of a later version", 0))
+	r.observe(event(0, doclock.EventKind("of a later version"), 0))
 	r.observe(story()...)
 	r.equal("points", r.points(), map[string]string{
 		"wait.duration{outcome=granted,tag=write}":                                     "7 in 8s",
@@ -103,41 +103,13 @@ func TestFailuresAreCountedFromZero(t *testing.T) {
 		"renewal_failures=0 renewals=1 skipped_documents=0 unknown_outcomes=0")
 }
 
-// Any number of documents, leases, owners and holders makes no further series, and none of them is a label.
-func TestNoIDIsALabel(t *testing.T) {
-	names := func(r *rig) (all []string) {
-		for _, s := range r.series() {
-			all = append(all, s.metric.Name+s.labels.Encoded(attribute.DefaultEncoder()))
-		}
-		slices.Sort(all)
-		return all
-	}
-	once, often := newRig(t), newRig(t)
-	once.observe(story()...)
-	for i := range 200 {
-		for _, e := range story() {
-			e.DocumentID, e.Owner = documentID(fmt.Sprint("document-", i)), fmt.Sprint("owner-", i)
-			e.LeaseID, e.Fence = event(1000+i, e.Kind, 0).LeaseID, int64(i)
-			e.Holders = []doclock.Holder{{Tag: fmt.Sprint("tag-", i), Owner: fmt.Sprint("other-", i)}}
-			often.observe(e)
-		}
-	}
-	once.equal("series", names(often), names(once))
-}
-
-// The number of labels is bounded. Those beyond the limit are made anew, and follow the conventions, too.
+// A collection's name may have dots.
 func TestLabels(t *testing.T) {
-	r, e := newRig(t), event(0, doclock.EventWaiting, 0)
-	for i := range 2 * labelsKept {
-		e.Tag = fmt.Sprint("tag-", i%(labelsKept+10))
-		r.observe(e)
-	}
-	r.equal("labels", len(r.labels.all), labelsKept)
-	e.Collection, e.Tag = "shop.orders.2026", "more" // the collection's name has the dot
-	made := trace.NewSpanStartConfig(r.labels.of(t.Context(), e).start)
-	labels := attribute.NewSet(made.Attributes()...)
-	r.equal("label", labels.Encoded(attribute.DefaultEncoder()),
-		"db.collection.name=orders.2026,db.namespace=shop,db.system.name=mongodb,doclock.tag=more")
+	r, e := newRig(t), event(0, doclock.EventRenewed, 0)
+	e.Collection = "shop.orders.2026"
+	r.observe(e)
+	labels := r.series()[0].labels
+	r.equal("labels", labels.Encoded(attribute.DefaultEncoder()), "db.collection.name=orders.2026,db.namespace=shop,db.system.name=mongodb,doclock.tag=write")
 }
 
 func TestErrorTypes(t *testing.T) {

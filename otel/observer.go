@@ -59,7 +59,7 @@ func New(opts ...Option) (*Observer, error) {
 		return nil, err
 	}
 	tracer := cmp.Or(c.tracers, otel.GetTracerProvider()).Tracer(scope)
-	return &Observer{metrics: metrics, tracer: tracer, labels: newLabels(metrics), leases: newLeases()}, nil
+	return &Observer{metrics: metrics, tracer: tracer, labels: &labels{metrics: metrics}, leases: newLeases()}, nil
 }
 
 // Observe records one event. The Lockers that share the Observer may call it
@@ -69,31 +69,31 @@ func New(opts ...Option) (*Observer, error) {
 // ignored.
 func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	if e.Dropped > 0 {
-		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.ofCollection(ctx, e).add...)
+		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.ofCollection(e))
 	}
 	switch e.Kind {
 	case doclock.EventWaiting:
 		if e.How == "" { // else it was counted
-			o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e).add...)
+			o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e))
 		}
 	case doclock.EventSkipped:
-		o.metrics.skipped.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.metrics.skipped.Add(ctx, 1, o.labels.of(ctx, e))
 	case doclock.EventGranted, doclock.EventNotGranted:
 		o.acquired(ctx, e)
 	case doclock.EventRenewed:
-		o.metrics.renewals.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.metrics.renewals.Add(ctx, 1, o.labels.of(ctx, e))
 	case doclock.EventRenewalFailed:
-		o.metrics.renewalFailures.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.metrics.renewalFailures.Add(ctx, 1, o.labels.of(ctx, e))
 		o.leases.note(e)
 	case doclock.EventOutcomeUnknown:
-		o.metrics.unknown.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.metrics.unknown.Add(ctx, 1, o.labels.of(ctx, e))
 		o.leases.note(e)
 	case doclock.EventTransaction:
-		o.metrics.transaction.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
+		o.metrics.transaction.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(e))
 	case doclock.EventCleanUpFailed:
-		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.of(ctx, e))
 	case doclock.EventLost:
-		o.metrics.losses.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.metrics.losses.Add(ctx, 1, o.labels.of(ctx, e))
 		o.ended(ctx, e)
 	case doclock.EventReleased:
 		o.ended(ctx, e)
@@ -105,15 +105,15 @@ func (o *Observer) acquired(ctx context.Context, e doclock.Event) {
 	ctx, span := o.acquireSpan(ctx, e)
 	defer endSpan(span, e)
 	plain := o.labels.of(ctx, e)
-	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
-	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
+	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(e))
+	o.metrics.commands.Add(ctx, int64(e.Commands), plain)
 	if e.Kind != doclock.EventGranted {
 		if e.How == doclock.HowRefused && errors.Is(e.Err, doclock.ErrConflict) {
-			o.metrics.conflicts.Add(ctx, 1, plain.add...)
+			o.metrics.conflicts.Add(ctx, 1, plain)
 		}
 		return
 	}
-	o.metrics.active.Add(ctx, 1, plain.add...)
+	o.metrics.active.Add(ctx, 1, plain)
 	if !parent.IsValid() { // the hold joins the acquire's trace
 		parent = span.SpanContext()
 	}
@@ -126,7 +126,7 @@ func (o *Observer) ended(ctx context.Context, e doclock.Event) {
 	ctx, span := o.holdSpan(ctx, e)
 	defer endSpan(span, e)
 	plain := o.labels.of(ctx, e)
-	o.metrics.hold.Record(ctx, e.Held.Seconds(), o.labels.withOutcome(ctx, e).record...)
-	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
-	o.metrics.active.Add(ctx, -1, plain.add...)
+	o.metrics.hold.Record(ctx, e.Held.Seconds(), o.labels.withOutcome(e))
+	o.metrics.commands.Add(ctx, int64(e.Commands), plain)
+	o.metrics.active.Add(ctx, -1, plain)
 }

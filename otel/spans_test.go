@@ -59,7 +59,7 @@ func TestSpansOfALease(t *testing.T) {
 // belongs to whoever ended the lease.
 func TestParentsOfSpans(t *testing.T) {
 	r := newRig(t)
-	granted, end := lifetime(1, detached, nil)
+	granted, end := lifetime(1, doclock.HowDetached, nil)
 	r.observe(granted, end)
 	spans := r.ended()
 	r.equal("the acquire has a parent", spans[0].Parent().IsValid(), false)
@@ -97,17 +97,17 @@ func TestTheSamplersDecisionHolds(t *testing.T) {
 
 func TestStatusOfSpans(t *testing.T) {
 	for _, c := range []struct {
-		kind    doclock.EventKind
+		kind    any
 		err     error
 		code    codes.Code
 		errType string
 	}{
-		{refused, errors.Join(doclock.ErrNotAcquired, conflict), codes.Unset, "conflict"},
-		{gaveUp, errors.Join(doclock.ErrNotAcquired, conflict, context.Canceled), codes.Error, "canceled"},
+		{doclock.HowRefused, errors.Join(doclock.ErrNotAcquired, conflict), codes.Unset, "conflict"},
+		{doclock.HowGaveUp, errors.Join(doclock.ErrNotAcquired, conflict, context.Canceled), codes.Error, "canceled"},
 		{doclock.EventReleased, nil, codes.Unset, ""},
 		{doclock.EventReleased, doclock.ErrOutcomeUnknown, codes.Error, "outcome_unknown"},
-		{handedOver, nil, codes.Unset, ""},
-		{detached, nil, codes.Unset, ""},
+		{doclock.HowHandedOver, nil, codes.Unset, ""},
+		{doclock.HowDetached, nil, codes.Unset, ""},
 		{doclock.EventLost, &doclock.LostError{Reason: doclock.LossNotRenewed}, codes.Error, "lost"},
 		{doclock.EventLost, nil, codes.Error, ""},
 	} {
@@ -166,7 +166,7 @@ func TestTextsOfSpans(t *testing.T) {
 			t.Errorf("%v is shown as %s", c.id, got)
 		}
 	}
-	e := event(0, refused, 0)
+	e := event(0, doclock.HowRefused, 0)
 	e.Holders = make([]doclock.Holder, 1000) // of many holders, the first few are named
 	r.observe(e)
 	r.equal("holders", strings.Count(attr(r.ended()[0], "doclock.holders"), "held"), 8)
