@@ -46,45 +46,21 @@ func commands(text string) (problems []string) {
 }
 
 var (
-	likeGo     = regexp.MustCompile(`^(\w+) (?:bench|build|fix|generate|get|install|mod|run|test|tool|vet|work)\s`)
-	programs   = []string{"doclock", "docker", "go", "npm", "podman"}
-	goCommands = regexp.MustCompile(`^go (?:bench|build|doc|env|fix|fmt|generate|get|install|list|mod|run|test|tool|version|vet|work|-C)\b`)
+	likeOurs = regexp.MustCompile(`^(\w+) (?:bench|build|fix|generate|get|install|mod|run|test|tool|vet|work|break|check|inspect|ls|sweep|watch)(?:\s|$)`)
+	programs = []string{"doclock", "docker", "git", "go", "npm", "podman"}
+	ofGo     = regexp.MustCompile(`^go (?:bench|build|doc|env|fix|fmt|generate|get|install|list|mod|run|test|tool|version|vet|work|-C)\b`)
 )
 
-// misspelt is the name of a program that is nearly one of ours, or a command that go
-// doesn't have.
+// misspelt is the name of a program that is not one of ours but has a command as they do, or a command that go doesn't
+// have.
 func misspelt(command string) string {
-	word, _, _ := strings.Cut(command, " ")
-	m := likeGo.FindStringSubmatch(command)
-	switch {
-	case word == "go" && len(command) > 3 && !goCommands.MatchString(command):
+	if strings.HasPrefix(command, "go ") && len(command) > 3 && !ofGo.MatchString(command) {
 		return command
-	case m != nil && !slices.Contains(programs, word), word != "doclock" && distance(word, "doclock") <= 2:
-		return word
+	}
+	if m := likeOurs.FindStringSubmatch(command); m != nil && !slices.Contains(programs, m[1]) {
+		return m[1]
 	}
 	return ""
-}
-
-// distance is how many letters of a differ from those of b, are missing or too many.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0]++
-		for j := range len(b) {
-			next := min(row[j], row[j+1]) + 1
-			if a[i] == b[j] {
-				next = min(next, diagonal)
-			} else {
-				next = min(next, diagonal+1)
-			}
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }
 
 // shown are what may be commands in a page: in a block of the shell, indented, or in a line.
