@@ -33,7 +33,6 @@ import (
 
 var (
 	quick = flag.Bool("quick", false, "shorter windows and fewer rounds: some 2 minutes in all")
-	delay = flag.Duration("delay", 0, "what each command takes longer on its way to MongoDB, as by another network")
 	only  = flag.String("case", "", "run these cases only, e.g. pair,rmw,hot64")
 )
 
@@ -58,7 +57,6 @@ func run(ctx context.Context) (err error) {
 	r.Say = func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
-	r.Servers.Delay = *delay
 	stop, err := r.Servers.Start(ctx, r.Say)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {

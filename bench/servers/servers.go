@@ -4,7 +4,6 @@ package servers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ import (
 type Servers struct {
 	MongoURI string
 	Database string
-	Delay    time.Duration         // of each message to MongoDB, as by a longer network
+	Delay    time.Duration         // of each message to MongoDB, of a test
 	Dialer   options.ContextDialer `json:"-"` // to a server in memory, if it isn't nil
 	Address  map[string]string     // of redis and etcd
 
@@ -55,9 +54,6 @@ func (s *Servers) Start(ctx context.Context, say func(string, ...any)) (stop fun
 	stops = append(stops, s.drop)
 	s.Address, s.Absent, s.About = map[string]string{}, map[string]string{}, map[string]string{"mongodb": shared.Description()}
 	say("MongoDB: %s", shared.Description())
-	if s.Delay > 0 {
-		s.About["network"] = fmt.Sprintf("%v more to MongoDB for each command", s.Delay)
-	}
 	if strings.Contains(shared.Description(), ", standalone") {
 		s.Absent[Transactions] = "a standalone server has none"
 	}
