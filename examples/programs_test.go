@@ -14,9 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -46,8 +44,7 @@ var databases = []string{"bank", "book", "jobs", "queue", "shop", "wiki"}
 var objectIDs = regexp.MustCompile(`"\$oid":"[0-9a-f]{24}"`)
 
 // The programs do what they say, and say what is wrong where there is no server. Their
-// databases are dropped before and after; a lock keeps other checkouts on this machine
-// from running the programs meanwhile.
+// databases are dropped before and after.
 func TestPrograms(t *testing.T) {
 	client := mongotest.Client(t)
 	drop := func() {
@@ -63,20 +60,10 @@ func TestPrograms(t *testing.T) {
 			t.Fatalf("the server of DOCLOCK_TEST_URI has the databases %q, which this test would drop (%v); give another server", theirs, err)
 		}
 	}
-	locks, err := writelock.New(client.Database("doclock").Collection("tests"), doclock.Upsert())
-	if err != nil {
-		t.Fatal(err)
-	}
 	binaries := built(t)
-	err = locks.Do(t.Context(), doclock.ID("programs"), func(context.Context, doclock.Lease) error {
-		drop()
-		defer drop()
-		t.Run("", func(t *testing.T) { runAll(t, binaries) })
-		return nil
-	})
-	if err != nil && !errors.Is(err, doclock.ErrLost) { // lost if the machine stood still
-		t.Error(err)
-	}
+	drop()
+	defer drop()
+	t.Run("", func(t *testing.T) { runAll(t, binaries) })
 }
 
 // built builds the programs. They use nothing that a program of another module can't.
