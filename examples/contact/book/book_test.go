@@ -16,7 +16,6 @@ import (
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -36,14 +35,6 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// An addition is a call of AddContact. The contact has its number as its name.
-type addition struct {
-	lease   uuid.UUID
-	granted time.Time // zero if it waited, too: the lease began at an attempt that only the server knows
-	ended   time.Time
-	err     error
-}
-
 // An application is several programs in virtual time, with an address book each. They
 // are cut off from the locks, and from the contacts only where these are added in
 // transactions, which are of one client.
@@ -55,8 +46,7 @@ type application struct {
 
 	mu         sync.Mutex
 	categories []bson.ObjectID
-	additions  []*addition
-	renewed    map[uuid.UUID]time.Time
+	additions  []*error // of calls of AddContact, whose contacts have the numbers as names
 	peace      bool
 }
 
@@ -70,8 +60,6 @@ func (a *application) newCategory() bson.ObjectID {
 	a.categories = append(a.categories, id)
 	return id
 }
-
-type additionKey struct{}
 
 // program opens a book. Its inserts may come late, and each command for its locks may
 // be the one whose request or reply meets a cut.
@@ -99,7 +87,7 @@ func (a *application) program() *Book {
 	}
 	b := &Book{contacts: contacts.Collection("contacts"), categories: locked.Collection("categories")}
 	var err error
-	b.locks, err = multilock.New(b.categories, relations.WritePreferring(), doclock.TTL(ttl), doclock.OnEvent(a.hear))
+	b.locks, err = multilock.New(b.categories, relations.WritePreferring(), doclock.TTL(ttl))
 	check(a.T, err)
 	return b
 }
@@ -116,18 +104,6 @@ func (a *application) cut(client *mongo.Client, rarity int) {
 	a.mem.LoseReplies(rand.N(2), locktest.Acquires, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps, locktest.Transactions)
 	a.mem.Cut(client)
 	time.AfterFunc(rand.N([]time.Duration{ttl / 3, ttl, 3 * ttl, 6 * ttl}[rand.N(4)]), func() { a.mem.Reconnect(client) })
-}
-
-func (a *application) hear(ctx context.Context, e doclock.Event) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	of, is := ctx.Value(additionKey{}).(*addition)
-	switch {
-	case e.Kind == doclock.EventRenewed:
-		a.renewed[e.LeaseID] = e.Time
-	case e.Kind == doclock.EventGranted && is && e.Waited == 0:
-		of.lease, of.granted = e.LeaseID, e.Time
-	}
 }
 
 // call adds a contact to one of the newest categories, or deletes a new category. Some
@@ -147,11 +123,10 @@ func (a *application) call(b *Book) {
 	a.mu.Lock()
 	newest := a.categories[max(0, len(a.categories)-4):]
 	category := newest[rand.N(len(newest))]
-	of, name := &addition{}, fmt.Sprint(len(a.additions))
-	a.additions = append(a.additions, of)
+	ended, name := new(error), fmt.Sprint(len(a.additions))
+	a.additions = append(a.additions, ended)
 	a.mu.Unlock()
-	of.err = b.AddContact(context.WithValue(ctx, additionKey{}, of), name, category)
-	of.ended = time.Now()
+	*ended = b.AddContact(ctx, name, category)
 }
 
 // purge deletes a category with its contacts.
@@ -203,7 +178,7 @@ func TestApplication(t *testing.T) {
 
 func testApplication(t *testing.T, transactions bool, opts ...locktest.Option) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &application{T: t, mem: locktest.New(t, opts...), transactions: transactions, renewed: map[uuid.UUID]time.Time{}}
+		a := &application{T: t, mem: locktest.New(t, opts...), transactions: transactions}
 		a.db = a.mem.Client().Database("test")
 		a.newCategory()
 		a.run(*operations)
@@ -223,15 +198,13 @@ func testApplication(t *testing.T, transactions bool, opts ...locktest.Option) {
 			}
 		}
 		kept, without := 0, 0
-		for i, of := range a.additions {
-			switch is := there[fmt.Sprint(i)]; {
-			case of.err == nil:
+		for i, ended := range a.additions {
+			switch is, err := there[fmt.Sprint(i)], *ended; {
+			case err == nil:
 				kept++
-			case is && !(transactions && errors.Is(of.err, doclock.ErrOutcomeUnknown)):
-				t.Errorf("contact %d is there, and its caller was told: %v", i, of.err)
-			case !transactions && !errors.Is(of.err, doclock.ErrNotAcquired) && a.livedOn(of):
-				t.Errorf("contact %d was undone at %v, and its lease lived on: %v", i, of.ended, of.err)
-			case !of.granted.IsZero() && (errors.Is(of.err, doclock.ErrLost) || errors.Is(of.err, doclock.ErrOutcomeUnknown)):
+			case is && !(transactions && errors.Is(err, doclock.ErrOutcomeUnknown)):
+				t.Errorf("contact %d is there, and its caller was told: %v", i, err)
+			case errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown):
 				without++
 			}
 		}
@@ -243,18 +216,6 @@ func testApplication(t *testing.T, transactions bool, opts ...locktest.Option) {
 			t.Errorf("want at least %d of each", least)
 		}
 	})
-}
-
-// livedOn reports whether the lease of an addition lived for half a TTL after its call's end.
-func (a *application) livedOn(of *addition) bool {
-	if of.granted.IsZero() {
-		return false
-	}
-	lives := of.granted.Add(ttl)
-	if renewed, is := a.renewed[of.lease]; is {
-		lives = renewed.Add(ttl)
-	}
-	return lives.After(of.ended.Add(ttl / 2))
 }
 
 // The server refuses another contact of that name, and the undo leaves the first one alone.
