@@ -82,7 +82,6 @@ func (e Entry) String() string {
 func (d *desk) entryOf(img *engine.Image, e engine.Entry) Entry {
 	entry := Entry{
 		DocumentID: img.ID,
-		ShardKey:   d.shardKey(img),
 		Tag:        e.Tag,
 		ID:         e.ID,
 		Owner:      e.Owner,
@@ -97,6 +96,9 @@ func (d *desk) entryOf(img *engine.Image, e engine.Entry) Entry {
 		Remaining:  e.Expires.Sub(img.Now),
 
 		HasTransactions: e.HasMark(),
+	}
+	if beside := bson.D(d.engine.Pin(img))[1:]; len(beside) > 0 { // its document is found by them, too
+		entry.ShardKey, _ = bson.Marshal(beside) // values that were just read
 	}
 	if _, known := d.rules[e.Tag]; known && !e.Held() {
 		blocking, _ := engine.InTheWay(d.rules, img, e.Tag, &e)
@@ -128,16 +130,6 @@ func (d *desk) entriesOf(img *engine.Image) []Entry {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Tag, b.Tag), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	return entries
-}
-
-// shardKey are the values that an entry's document is found by beside its _id.
-func (d *desk) shardKey(img *engine.Image) bson.Raw {
-	beside := bson.D(d.engine.Pin(img))[1:]
-	if len(beside) == 0 {
-		return nil
-	}
-	raw, _ := bson.Marshal(beside) // values that were just read
-	return raw
 }
 
 func idsOf(entries []engine.Entry) []uuid.UUID {

@@ -33,17 +33,15 @@ type config struct {
 // Field is the name of the top-level field that holds the lock. Default "lock", as
 // for [doclock.Field].
 func Field(name string) Option {
-	return Option{"Field", func(c *config) error { return apply(doclock.Field(name), c) }}
+	return Option{"Field", func(c *config) error { return doclock.Field(name).ApplyLocker(&c.engine) }}
 }
 
 // ShardKey names the fields of a sharded collection's key, as [doclock.ShardKey]
 // does for a Locker. An [Entry] then has their values, and the commands that change
 // its document go to one shard.
 func ShardKey(fields ...string) Option {
-	return Option{"ShardKey", func(c *config) error { return apply(doclock.ShardKey(fields...), c) }}
+	return Option{"ShardKey", func(c *config) error { return doclock.ShardKey(fields...).ApplyLocker(&c.engine) }}
 }
-
-func apply(o doclock.Option, c *config) error { return o.ApplyLocker(&c.engine) }
 
 // Rules are the rules of the programs that lock here. With them [Inspect] and
 // [Entries] say which entries block which.
