@@ -37,21 +37,21 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		return h
 	}
 	i := &instruments{
-		wait:            histogram("doclock.wait.duration", "How long acquires took, from the call to the grant, the refusal or the end.", waitBounds),
-		hold:            histogram("doclock.hold.duration", "How long leases were held, from the grant to the end.", holdBounds),
-		transaction:     histogram("doclock.transaction.duration", "How long transactions under a lease took, from the call of WithTransaction to its end.", waitBounds),
+		wait:            histogram("doclock.wait.duration", "Acquires, from the call to the grant, the refusal or the end.", waitBounds),
+		hold:            histogram("doclock.hold.duration", "Leases, from the grant to the end.", holdBounds),
+		transaction:     histogram("doclock.transaction.duration", "Calls of WithTransaction, from the begin to the end.", waitBounds),
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others blocked: they waited, or were refused."),
-		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, counted each time that a claim goes past one."),
-		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),
+		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, each time that a claim goes past one."),
+		losses:          counter("doclock.losses", "{lease}", "Leases whose time ran out, or whose entry is gone, before their release."),
 		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands whose callers got ErrOutcomeUnknown."),
-		cleanUpFailures: counter("doclock.clean_up_failures", "{entry}", "Entries that nobody uses and that could not be removed. They expire by themselves."),
-		renewals:        counter("doclock.renewals", "{renewal}", "Renewals that were executed."),
-		renewalFailures: counter("doclock.renewal_failures", "{renewal}", "Renewals that failed. They are repeated while the lease is valid."),
-		commands:        counter("doclock.commands", "{command}", "Commands that were sent, counted when their acquire or their lease ends."),
+		cleanUpFailures: counter("doclock.clean_up_failures", "{entry}", "Unused entries that could not be removed. They expire by themselves."),
+		renewals:        counter("doclock.renewals", "{renewal}", "Executed renewals."),
+		renewalFailures: counter("doclock.renewal_failures", "{renewal}", "Failed renewals. They are repeated while the lease is valid."),
+		commands:        counter("doclock.commands", "{command}", "Commands, counted when their acquire or lease ends."),
 		dropped:         counter("doclock.dropped_events", "{event}", "Events that the observer was too slow for. The other metrics miss them."),
 	}
 	var err error
-	i.active, err = meter.Int64UpDownCounter("doclock.active_leases", metric.WithUnit("{lease}"), metric.WithDescription("Leases that are held."))
+	i.active, err = meter.Int64UpDownCounter("doclock.active_leases", metric.WithUnit("{lease}"), metric.WithDescription("Held leases."))
 	return i, errors.Join(append(errs, err)...)
 }
 
