@@ -95,6 +95,10 @@ type Holder struct {
 
 	InProcess bool // a lease of the same Locker holds it
 
+	// UnknownTag: the Locker's rules don't have its tag, so it keeps all others out. The
+	// program that holds it locks by other rules.
+	UnknownTag bool
+
 	// AtLeast is for how long it keeps others out even if its holder releases the
 	// lock ([HoldAtLeast]), or 0. It is equal to Remaining for a remainder, whose
 	// holder has released the lock already.
@@ -131,6 +135,9 @@ func (e *ConflictError) Error() string {
 		fmt.Fprintf(&b, "%q of %q (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
 		if h.AtLeast > 0 {
 			fmt.Fprintf(&b, ", for at least %v", h.AtLeast.Round(time.Millisecond))
+		}
+		if h.UnknownTag {
+			b.WriteString("; these rules don't have its tag")
 		}
 		b.WriteString(")")
 	}

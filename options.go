@@ -219,7 +219,8 @@ func ShareInProcess(tags ...string) Option {
 
 // ID is the filter for the document with this _id: bson.D{{"_id", id}}. A filter
 // demands an equal _id if it has this at its top level, alone or beside other
-// fields.
+// fields. Give an id that comes from a client its type, such as string, first: a map from
+// JSON may hold operators, and match any document.
 func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 
 // Into decodes the document, as of the grant, into target, a non-nil pointer, and

@@ -155,6 +155,10 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 		if !strings.Contains(err.Error(), `"read" of "ann" (held in this process, 8s left)`) {
 			p.Errorf("the error is %q", err)
 		}
+		_, err = p.locker(p.coll, relations.Exclusive(), opts...).TryAcquire(p.Context(), flowers, "write")
+		if c := p.conflict(err); !c.Holders[0].UnknownTag || !strings.Contains(err.Error(), `"read" of "ann" (held, 8s left; these rules don't have its tag)`) {
+			p.Errorf("by other rules the error is %q", err)
+		}
 		if diff := cmp.Diff(before, p.Stored()); diff != "" {
 			p.Errorf("the refusals left something behind (- before, + after):\n%s", diff)
 		}

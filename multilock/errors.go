@@ -140,10 +140,11 @@ func (l *Locker) missing(g engine.Grant, got engine.Answer) error {
 func (l *Locker) holders(img *engine.Image, entries []engine.Entry, stuck *engine.Image) (all []doclock.Holder) {
 	for _, e := range entries {
 		_, ours := stuck.Lock.Find(e.Tag, e.ID)
+		_, known := l.engine.Rules()[e.Tag]
 		all = append(all, doclock.Holder{
 			Tag: e.Tag, ID: e.ID, Fence: e.Fence, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
 			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
-			InContext: ours, InProcess: l.leases.Valid(img.ID, e.ID),
+			InContext: ours, InProcess: l.leases.Valid(img.ID, e.ID), UnknownTag: !known,
 		})
 	}
 	return all

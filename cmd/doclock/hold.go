@@ -288,11 +288,14 @@ func (t target) conflict(all []doclock.Holder) string {
 	const shown = 3
 	var holders []string
 	for _, h := range all[:min(shown, len(all))] {
-		waiting := ""
-		if h.Waiting {
-			waiting = ", waiting before it"
+		how := ""
+		if h.UnknownTag {
+			how = ", which these rules don't have"
 		}
-		holders = append(holders, fmt.Sprintf("%q (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, waiting, short(h.Remaining)))
+		if h.Waiting {
+			how += ", waiting before it"
+		}
+		holders = append(holders, fmt.Sprintf("%q (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, how, short(h.Remaining)))
 	}
 	if more := len(all) - shown; more > 0 {
 		holders = append(holders, fmt.Sprintf("%d more", more))
