@@ -204,10 +204,10 @@ func (ls Leases) Renew(ctx context.Context) error {
 // Release releases the leases, all at the same time, each as [doclock.Lease.Release]
 // does, and waits for the answers. Those of one Locker share one command, but for leases
 // that another command is under way for, or that are handed over. A lost lease doesn't stop
-// the release of the others. The errors are joined, and each names its document. The joined error is a
-// [doclock.ErrLost] if one of the leases was lost, or else a
-// [doclock.ErrOutcomeUnknown] if nobody knows whether one was; it is never both. A
-// lease that was released before gives the same answer again, and sends nothing.
+// the release of the others. The errors are joined, and each names its document: the text has three
+// of them, lost ones first, and counts the others. The joined error is a [doclock.ErrLost] if one
+// of the leases was lost, or else a [doclock.ErrOutcomeUnknown] if nobody knows whether one was;
+// it is never both. A lease that was released before gives the same answer again, and sends nothing.
 func (ls Leases) Release(ctx context.Context) error {
 	return ls.join(func(handles []*lease.Lease) []error {
 		errs := lease.ReleaseAll(ctx, handles)
@@ -228,8 +228,16 @@ func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease
 		rest = append(rest, other(l))
 	}
 	all.Wait()
-	err := engine.Raise(oneline.Join(append(errs, rest...)...))
-	if errors.Is(err, doclock.ErrLost) {
+	var lost, held []error
+	for _, err := range append(errs, rest...) {
+		if errors.Is(err, doclock.ErrLost) {
+			lost = append(lost, err)
+		} else {
+			held = append(held, err)
+		}
+	}
+	err := engine.Raise(oneline.Some(append(lost, held...)...))
+	if len(lost) > 0 {
 		return lease.Only(doclock.ErrLost, err)
 	}
 	return err

@@ -477,21 +477,22 @@ func TestLeasesWithoutALease(t *testing.T) {
 type fake struct {
 	doclock.Lease
 	released int
+	err      error
 }
 
 func (f *fake) Release(context.Context) error {
 	f.released++
-	return doclock.ErrOutcomeUnknown
+	return f.err
 }
 
-// A fake among the leases has its own Release and KeepAlive called.
+// A fake among the leases has its own Release and KeepAlive called. Of many errors the text has few.
 func TestLeasesWithAFake(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.several(2)
 		l := p.locker(p.coll, relations.Exclusive())
 		leases, err := multilock.AcquireAll(p.Context(), of(l, 1, 2)...)
 		must(p, err)
-		f := &fake{Lease: leases[1]}
+		f := &fake{Lease: leases[1], err: fmt.Errorf("%w: 1", doclock.ErrOutcomeUnknown)}
 		both := multilock.Leases{leases[0], f}
 		ctx := both.KeepAlive(p.Context())
 		time.Sleep(10 * calm)
@@ -499,6 +500,10 @@ func TestLeasesWithAFake(t *testing.T) {
 		p.want(both.Release(p.Context()), doclock.ErrOutcomeUnknown)
 		if f.released != 1 {
 			p.Errorf("it was released %d times", f.released)
+		}
+		many := multilock.Leases{f, &fake{err: errors.New("2")}, &fake{err: errors.New("3")}, &fake{err: errors.New("4")}, &fake{err: doclock.ErrLost}}
+		if err := many.Release(p.Context()); err.Error() != "doclock: lock lost; outcome unknown: 1; 2; and 2 more" || !errors.Is(err, many[3].(*fake).err) {
+			p.Errorf("%v", err)
 		}
 		p.wantHeld(2)
 		ok(p, leases[1].Release(p.Context()))

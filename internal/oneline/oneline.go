@@ -17,7 +17,12 @@ const prefix = "doclock: "
 // Join is [errors.Join] with another text. The errors are on one line, and an
 // error is left out of the text if another one's text contains it. Join returns
 // nil if all errors are nil, and a single error unchanged.
-func Join(errs ...error) error {
+func Join(errs ...error) error { return join(len(errs), errs) }
+
+// Some is Join with a text that has three of the errors, and counts the others.
+func Some(errs ...error) error { return join(3, errs) }
+
+func join(shown int, errs []error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(errs) {
 	case 0:
@@ -25,7 +30,7 @@ func Join(errs ...error) error {
 	case 1:
 		return errs[0]
 	default:
-		return &joined{errs}
+		return &joined{errs, shown}
 	}
 }
 
@@ -66,26 +71,33 @@ func Text(s string) string {
 	return b.String()
 }
 
-type joined struct{ errs []error }
+type joined struct {
+	errs  []error
+	shown int // in the text, at most
+}
 
 func (j *joined) Unwrap() []error { return j.errs }
 
 func (j *joined) Error() string {
-	var line string
+	line, n := "", 0
 	for _, err := range j.errs {
 		text := oneLine(err)
 		bare := strings.TrimPrefix(text, prefix)
 		switch {
-		case line == "":
-			line = text
-		case strings.Contains(line, bare):
+		case line != "" && strings.Contains(line, bare):
+			continue
 		case strings.Contains(text, strings.TrimPrefix(line, prefix)): // and more than it
-			line = text
+			line, n = text, 0
+		case n >= j.shown:
 		case strings.HasPrefix(line, prefix):
 			line += "; " + bare
 		default:
 			line += "; " + text
 		}
+		n++
+	}
+	if n > j.shown {
+		line += fmt.Sprintf("; and %d more", n-j.shown)
 	}
 	return line
 }
