@@ -42,42 +42,27 @@ type job struct {
 	Category       bson.ObjectID // of the late write
 }
 
-// A message is a line that a process of the race prints: what it has counted so far.
-type message struct {
-	Counts  map[string]int
-	Elapsed time.Duration
-}
-
 // A result is what one race did, and what a full scan found after it.
 type result struct {
 	scan
 	counts map[string]int
 }
 
-// race empties the address book, runs adders and deleters in several processes, and then scans the address book. It prints the
-// counts once a second.
+// race empties the address book, runs adders and deleters in several processes, and then scans the address book.
 func (d *demo) race(ctx context.Context, locks bool) (r result, err error) {
 	plain := openPlain(d.database)
 	if err := plain.reset(ctx); err != nil {
 		return r, err
 	}
-	latest, took := make([]message, processes), time.Duration(0)
+	r.counts = map[string]int{}
 	j := job{URI: d.uri, Database: d.database.Name(), Locks: locks, Work: d.work, Duration: d.duration}
-	err = child.Together(ctx, "race", slices.Repeat([]job{j}, processes), func(i int, line string) error {
-		if err := json.Unmarshal([]byte(line), &latest[i]); err != nil {
-			return err
+	err = child.Together(ctx, "race", slices.Repeat([]job{j}, processes), func(_ int, line string) error {
+		var counts map[string]int
+		err := json.Unmarshal([]byte(line), &counts)
+		for what, n := range counts {
+			r.counts[what] += n
 		}
-		took, r.counts = max(took, latest[i].Elapsed), map[string]int{}
-		for _, m := range latest {
-			for what, n := range m.Counts {
-				r.counts[what] += n
-			}
-		}
-		if i == 0 {
-			fmt.Fprintf(os.Stderr, "   %4.1f s: %d contacts added, %d categories deleted, %d conflicts\n",
-				took.Seconds(), r.counts[added], r.counts[deleted], r.counts[conflicts])
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return r, err
@@ -139,11 +124,6 @@ func compete(ctx context.Context, j job) error {
 	}
 
 	began := time.Now()
-	say := func() error { // if nobody reads it, the process ends soon
-		mu.Lock()
-		defer mu.Unlock()
-		return json.NewEncoder(os.Stdout).Encode(message{counts, time.Since(began)})
-	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var running sync.WaitGroup
@@ -175,12 +155,10 @@ func compete(ctx context.Context, j job) error {
 		time.Sleep(rand.N(100 * time.Millisecond))
 		return ended(count, deleted, err)
 	})
-	repeat(1, func() error {
-		time.Sleep(time.Second)
-		return say()
-	})
 	running.Wait()
-	return errors.Join(context.Cause(ctx), say())
+	mu.Lock() // an event may come late
+	defer mu.Unlock()
+	return errors.Join(context.Cause(ctx), json.NewEncoder(os.Stdout).Encode(counts))
 }
 
 // ended counts an operation by how it ended. It returns an error that nobody expects.
