@@ -71,14 +71,3 @@ func newProxy(tb testing.TB, uri string) *proxy {
 	})
 	return x
 }
-
-// silentFrom has the server answer nothing any more, from this command on.
-func (x *proxy) silentFrom(first string) {
-	var now atomic.Bool
-	x.net.Block(func(command string, _ []byte) bool {
-		if command == first {
-			now.Store(true)
-		}
-		return now.Load()
-	})
-}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -175,7 +176,10 @@ func network(ts *testscript.TestScript, _ bool, args []string) {
 	case "refuses": // waits until it has refused a connection
 		fixture.Eventually(s, "a connection is refused", func() bool { return s.way.refused.Load() > 0 })
 	case "silent": // the server answers nothing any more, from this command on
-		s.way.silentFrom(args[1])
+		var now atomic.Bool
+		s.way.net.Block(func(command string, _ []byte) bool {
+			return now.Load() || command == args[1] && now.CompareAndSwap(false, true)
+		})
 	case "answers":
 		s.way.net.Block(nil)
 	case "delay": // keeps the answer to the next command of this name back, until "let"
