@@ -34,7 +34,7 @@ var (
 
 	// compared is the comment before a block that a test elsewhere compares.
 	//
-	//	<!-- admin/mongosh_test.go compares this -->
+	//	<!-- docs/monglock_test.go compares this -->
 	compared = regexp.MustCompile(`^ ([\w./-]+_test\.go) compares this $`)
 
 	hidden  = regexp.MustCompile("(?s)`[^`]+`|<!--.*?-->")
