@@ -183,7 +183,7 @@ func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 // lost leaves the entry to the clean-up, and is the error of its loss.
 func (a *arrival) lost(answer engine.Answer, seen bool) error {
 	a.locker.cleanup.discard(a.place.Pin, a.requestWith(a.id), a.unsure, seen, nil)
-	err := a.locker.missing(*a.place, answer)
+	err := a.locker.leases.Missing(a.place, answer)
 	a.place, a.unsure, a.pruned = nil, unsure{}, true
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/doclock/doclock"
@@ -55,7 +54,7 @@ func (c *call) nested() error {
 		return nil
 	}
 	img.ID = c.filter.Pin.ID()
-	err := c.locker.inTheWay(img, c.request.Tag, entries, free, img)
+	err := c.locker.leases.Conflict(img, c.request.Tag, entries, free, img)
 	if c.skip {
 		err = oneline.Join(c.notFound(), err)
 	}
@@ -82,7 +81,7 @@ func (c *call) conflict(img *engine.Image, own *engine.Entry) error {
 	}
 	for _, some := range []*engine.Image{held, stuck, img} {
 		if entries, free := c.locker.engine.InTheWay(some, c.request.Tag, own); len(entries) > 0 {
-			return c.locker.inTheWay(img, c.request.Tag, entries, free, stuck)
+			return c.locker.leases.Conflict(img, c.request.Tag, entries, free, stuck)
 		}
 	}
 	why := fmt.Sprintf("nothing in its lock is in the way of %q", c.request.Tag)
@@ -109,45 +108,6 @@ func standing(held []*lease.Lease, document bson.RawValue) (ids []uuid.UUID) {
 func isNested(err error) bool {
 	var c *doclock.ConflictError
 	return errors.As(err, &c) && len(c.Holders) > 0 && !slices.ContainsFunc(c.Holders, func(h doclock.Holder) bool { return !h.InContext })
-}
-
-// inTheWay is the conflict with these entries of an image, some of which are stuck.
-func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, stuck *engine.Image) error {
-	return &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free, Holders: l.holders(img, entries, stuck)}
-}
-
-// lost is the error of a loss.
-func (l *Locker) lost(loss lease.Loss) error {
-	g := loss.Grant
-	e := &doclock.LostError{
-		Collection: l.engine.Namespace(), DocumentID: g.Pin.ID(), Tag: g.Tag, Owner: g.Owner,
-		Reason: loss.Reason, Since: loss.Since,
-	}
-	if loss.Image != nil {
-		entries, _ := l.engine.InTheWay(loss.Image, g.Tag, nil)
-		entries = slices.DeleteFunc(entries, func(e engine.Entry) bool { return !e.Held() || e.ID == g.ID }) // a late repeat may have made its own again
-		e.Holders = l.holders(loss.Image, entries, &engine.Image{})
-	}
-	return e
-}
-
-// missing is the loss of an entry that an answer doesn't show.
-func (l *Locker) missing(g engine.Grant, got engine.Answer) error {
-	return l.lost(lease.Missing(&g, got, l.engine.Clocks().Wall))
-}
-
-// holders are these entries of an image, as errors show them.
-func (l *Locker) holders(img *engine.Image, entries []engine.Entry, stuck *engine.Image) (all []doclock.Holder) {
-	for _, e := range entries {
-		_, ours := stuck.Lock.Find(e.Tag, e.ID)
-		_, known := l.engine.Rules()[e.Tag]
-		all = append(all, doclock.Holder{
-			Tag: e.Tag, ID: e.ID, Fence: e.Fence, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
-			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
-			InContext: ours, InProcess: l.leases.Valid(img.ID, e.ID), UnknownTag: !known,
-		})
-	}
-	return all
 }
 
 // explain names the causes that a user can remove.

@@ -286,20 +286,6 @@ func (l succession) Ended(e lease.Ending) {
 	}
 }
 
-// Refused names the held entries beside the grant's own that keep the tag out. If the own
-// entry must keep others out for longer, it is named too. A refusal that a repeat has
-// found may name none: they have left since.
-func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error {
-	entries, free := l.engine.InTheWay(img, tag, &engine.Entry{ID: g.ID}) // as if it had come before all that wait
-	if own, _ := img.Lock.Find(g.Tag, g.ID); own.Until.After(img.Now) {
-		entries, free = append(entries, own), max(free, own.Until.Sub(img.Now))
-	}
-	return l.inTheWay(img, tag, entries, free, &engine.Image{})
-}
-
-// Lost implements [lease.Succession].
-func (l succession) Lost(loss lease.Loss) error { return l.lost(loss) }
-
 // Close shuts the Locker down. At once it refuses new acquires, wakes waiters with
 // [doclock.ErrClosed], and ends the context of a Lead's function with that cause. Then
 // it waits for the functions of Do, DoAll and Lead, and for what runs in the background

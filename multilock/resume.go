@@ -135,7 +135,7 @@ func (l *Locker) unresumed(f engine.Filter, k engine.Token, got engine.Answer) e
 	if got.Outcome == engine.NotFound {
 		return &notFound{namespace: l.engine.Namespace(), filter: f}
 	}
-	return l.missing(engine.Grant{Pin: f.Pin, Entry: engine.Entry{Tag: k.Tag}}, got)
+	return l.leases.Missing(&engine.Grant{Pin: f.Pin, Entry: engine.Entry{Tag: k.Tag}}, got)
 }
 
 // Touch extends the entry of a token to a TTL from now, in one command: a heartbeat.

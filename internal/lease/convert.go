@@ -141,12 +141,23 @@ func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted
 			return l.sendConversion(ctx, to)
 		}
 		l.resume()
-		return converted{err: l.succession.Refused(got.Image, l.grant, to.Tag)}
+		return converted{err: l.conflict(got.Image, to.Tag)}
 	default: // neither entry is there, and no attempt can make one
 		err := l.lose(got)
 		l.resume()
 		return converted{err: err}
 	}
+}
+
+// conflict names the held entries beside the lease's own that keep the tag out. If the own
+// entry must keep others out for longer, it is named too. A refusal that a repeat has
+// found may name none: they have left since.
+func (l *Lease) conflict(img *engine.Image, tag string) error {
+	entries, free := l.engine.InTheWay(img, tag, &engine.Entry{ID: l.grant.ID}) // as if it had come before all that wait
+	if own, _ := img.Lock.Find(l.grant.Tag, l.grant.ID); own.Until.After(img.Now) {
+		entries, free = append(entries, own), max(free, own.Until.Sub(img.Now))
+	}
+	return l.leases.Conflict(img, tag, entries, free, &engine.Image{})
 }
 
 // succeedBy ends the lease, whose entry has given way to the request's, and makes

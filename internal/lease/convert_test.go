@@ -44,7 +44,7 @@ func TestKeepAliveDuringAConversion(t *testing.T) {
 			time.AfterFunc(time.Second/2, func() { made <- h.KeepAlive(context.Background()) })
 			want := error(nil)
 			if refused {
-				want = errRefused
+				want = doclock.ErrConflict
 			}
 			r.convert(h, want)
 			kept := <-made
@@ -114,7 +114,7 @@ func TestConversionRefused(t *testing.T) {
 		r.refuses(h, true)
 		r.delay("convert", time.Second)
 		begun, left := time.Now(), h.Remaining()
-		r.convert(h, errRefused)
+		r.convert(h, doclock.ErrConflict)
 		if got, want := h.Remaining(), left-time.Since(begun); got != want {
 			r.Errorf("%v left, want %v", got, want)
 		}
@@ -144,7 +144,7 @@ func TestRule24ConversionTakesANumber(t *testing.T) {
 		h := r.take(1, "write")
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
 		r.refuses(h, true)
-		r.convert(h, errRefused)
+		r.convert(h, doclock.ErrConflict)
 		if n := r.entry(h).Writes; n != 2 {
 			r.Errorf("the refusal has written down %d", n)
 		}
@@ -173,7 +173,7 @@ func TestConversionLeavesUnansweredAttempts(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.doubted(1, "write")
 		r.refuses(h, true)
-		r.convert(h, errRefused)
+		r.convert(h, doclock.ErrConflict)
 		r.refuses(h, false)
 		r.wantUnanswered()
 		r.convert(h, nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
@@ -97,6 +98,45 @@ func (l *Lease) notSent(ctx context.Context) error {
 // gaveUp is the error of a caller whose context ended during a command.
 func (l *Lease) gaveUp(ctx context.Context) error {
 	return oneline.Join(attempt.Ended(ctx), fmt.Errorf("%w: %v", doclock.ErrOutcomeUnknown, l.name()))
+}
+
+// Conflict is the conflict with these entries of an image, some of which are stuck.
+func (ls *Leases) Conflict(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, stuck *engine.Image) error {
+	return &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free, Holders: ls.holders(img, entries, stuck)}
+}
+
+// Missing is the loss of an entry that an answer doesn't show.
+func (ls *Leases) Missing(g *engine.Grant, got engine.Answer) *doclock.LostError {
+	e := ls.loss(g, doclock.LossEntryRemoved, ls.engine.Clocks().Wall)
+	if got.Gone {
+		e.Reason = doclock.LossDocumentDeleted
+	}
+	if got.Image != nil {
+		entries, _ := ls.engine.InTheWay(got.Image, g.Tag, nil)
+		entries = slices.DeleteFunc(entries, func(e engine.Entry) bool { return !e.Held() || e.ID == g.ID }) // a late repeat may have made its own again
+		e.Holders = ls.holders(got.Image, entries, &engine.Image{})
+	}
+	return e
+}
+
+func (ls *Leases) loss(g *engine.Grant, reason doclock.LossReason, since time.Time) *doclock.LostError {
+	return &doclock.LostError{
+		Collection: ls.engine.Namespace(), DocumentID: g.Pin.ID(), Tag: g.Tag, Owner: g.Owner, Reason: reason, Since: since,
+	}
+}
+
+// holders are these entries of an image, as errors show them.
+func (ls *Leases) holders(img *engine.Image, entries []engine.Entry, stuck *engine.Image) (all []doclock.Holder) {
+	for _, e := range entries {
+		_, ours := stuck.Lock.Find(e.Tag, e.ID)
+		_, known := ls.engine.Rules()[e.Tag]
+		all = append(all, doclock.Holder{
+			Tag: e.Tag, ID: e.ID, Fence: e.Fence, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
+			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
+			InContext: ours, InProcess: ls.Valid(img.ID, e.ID), UnknownTag: !known,
+		})
+	}
+	return all
 }
 
 // verdicts are what the error of a call says of the call's own lock.

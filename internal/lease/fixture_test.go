@@ -33,8 +33,6 @@ type rig struct {
 	unanswered []engine.Request // that have attempts which the clean-up must look after
 }
 
-var errRefused = errors.New("refused")
-
 // connected is an engine of a server in memory, and the collection.
 func connected(tb testing.TB, adjust ...func(*engine.Config)) (*engine.Engine, *mongo.Collection) {
 	tb.Helper()
@@ -183,22 +181,16 @@ func (r *rig) wantFresh(leases ...*Lease) {
 	}
 }
 
-// loss is the error of a loss, as the rig makes it.
-type loss struct{ Loss }
-
-func (l *loss) Error() string        { return "lost: " + string(l.Reason) }
-func (l *loss) Is(target error) bool { return target == doclock.ErrLost }
-
 // wantLost fails unless the error is the loss of a lease for this reason.
 func (r *rig) wantLost(what string, err error, want doclock.LossReason) {
 	r.Helper()
-	var l *loss
+	var l *doclock.LostError
 	if !errors.As(err, &l) || l.Reason != want {
 		r.Errorf("%s: %v, want a loss: %s", what, err, want)
 	}
 }
 
-// Next, Ended, Lost and Refused make the rig the Locker of its holds, without waiters.
+// Next and Ended make the rig the Locker of its holds, without waiters.
 
 func (r *rig) Next(engine.Grant) *engine.Successor { return nil }
 
@@ -207,10 +199,6 @@ func (r *rig) Ended(e Ending) {
 		r.unanswered = append(r.unanswered, u.Request)
 	}
 }
-
-func (r *rig) Lost(l Loss) error { return &loss{l} }
-
-func (r *rig) Refused(*engine.Image, engine.Grant, string) error { return errRefused }
 
 // somebody is the rig with one waiter. It counts the waiter's answers, and the
 // releases to nobody.

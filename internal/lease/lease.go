@@ -39,9 +39,9 @@ type Lease struct {
 	validity  validity
 	limit     validity // HoldAtMost's, which nothing extends; zero without one
 	watch     *time.Timer
-	cause     error // of the end of the validity, or nil
-	ranOut    *Loss // the validity's time was up, or nil
-	loss      error // that the server has declared, or nil
+	cause     error              // of the end of the validity, or nil
+	ranOut    *doclock.LostError // the validity's time was up, or nil
+	loss      error              // that the server has declared, or nil
 	done      chan struct{}
 	followers []follower
 	release   *verdict // of the command that ends the lease; nil before it
@@ -377,7 +377,7 @@ func (ls *Leases) remove(l *Lease) {
 }
 
 // Succession is the Locker, as a lease sees it that ends. It is called under no mutex
-// of this package, but for Lost.
+// of this package.
 type Succession interface {
 	// Next promises the lock to a waiter of this process: the Ending has its answer.
 	// It is nil if none of them may have it.
@@ -386,12 +386,6 @@ type Succession interface {
 	// Ended is called after the verdict on each command that ends a lease, or may have
 	// ended it.
 	Ended(Ending)
-
-	// Lost is the error of a loss. It is called under a lease's mutex.
-	Lost(Loss) error
-
-	// Refused is the error of a conversion that was refused, as the image shows.
-	Refused(img *engine.Image, g engine.Grant, tag string) error
 }
 
 // Ending is what has become of a lease's entry.

@@ -152,17 +152,9 @@ func (l *Lease) finish(cause error) {
 	l.followers = nil
 }
 
-// Loss is what is known of a lease that was lost. The Locker makes its error.
-type Loss struct {
-	Grant  *engine.Grant
-	Reason doclock.LossReason
-	Since  time.Time
-	Image  *engine.Image // that shows who holds the lock now, or nil
-}
-
 // runOut is the loss of a lease whose time has passed. The lease is locked.
 func (l *Lease) runOut(now engine.Reading) error {
-	loss := &Loss{Grant: &l.grant, Reason: doclock.LossNotRenewed, Since: now.Wall.Add(l.leftAt(now))}
+	loss := l.leases.loss(&l.grant, doclock.LossNotRenewed, now.Wall.Add(l.leftAt(now)))
 	switch {
 	case l.atLimit(now):
 		loss.Reason = doclock.LossHeldAtMost
@@ -170,15 +162,6 @@ func (l *Lease) runOut(now engine.Reading) error {
 		loss.Reason = doclock.LossExpired
 	}
 	l.ranOut = loss
-	return l.succession.Lost(*loss)
-}
-
-// Missing is the loss that an answer shows.
-func Missing(g *engine.Grant, got engine.Answer, now time.Time) Loss {
-	loss := Loss{Grant: g, Reason: doclock.LossEntryRemoved, Since: now, Image: got.Image}
-	if got.Gone {
-		loss.Reason = doclock.LossDocumentDeleted
-	}
 	return loss
 }
 
@@ -191,11 +174,10 @@ func (l *Lease) lose(got engine.Answer) error {
 	if known != nil {
 		return known
 	}
-	missing := Missing(&l.grant, got, l.engine.Clocks().Wall)
+	loss := l.leases.Missing(&l.grant, got) // under no mutex: the holders may be leases of this process, as this one is
 	if ranOut != nil {
-		missing.Reason, missing.Since = ranOut.Reason, ranOut.Since
+		loss.Reason, loss.Since = ranOut.Reason, ranOut.Since
 	}
-	loss := l.succession.Lost(missing) // it asks whether holders are leases of this process, as this one is
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.loss == nil {
