@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +25,6 @@ import (
 type Lease struct {
 	*locker
 	grant      engine.Grant
-	next       *Lease       // of the same id, in another document; of Leases
 	unanswered []Unanswered // attempts of the acquire
 
 	writing  gate // one write at a time, or what ends the lease
@@ -279,8 +279,8 @@ type Leases struct {
 	keeper  keeper
 	settles settles
 
-	mu  sync.Mutex           // taken last
-	all map[uuid.UUID]*Lease // by its id, the first of a batch
+	mu  sync.Mutex             // taken last
+	all map[uuid.UUID][]*Lease // by their id: those of a batch have one
 }
 
 // NewLeases is for Lockers: the commands are sent with ops, succession learns how each
@@ -289,7 +289,7 @@ func NewLeases(e *engine.Engine, ops *attempt.Group, succession Succession, obse
 	ls := &Leases{
 		locker: locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
 		keeper: newKeeper(e), settles: settles{engine: e},
-		all: map[uuid.UUID]*Lease{},
+		all: map[uuid.UUID][]*Lease{},
 	}
 	ls.leases = ls
 	return ls
@@ -313,7 +313,7 @@ func (ls *Leases) begin(g engine.Grant, v, limit validity, unanswered []Unanswer
 		writing: make(gate, 1), renewing: make(gate, 1),
 	}
 	ls.mu.Lock()
-	l.next, ls.all[g.ID] = ls.all[g.ID], l
+	ls.all[g.ID] = append(ls.all[g.ID], l)
 	ls.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,12 +324,9 @@ func (ls *Leases) begin(g engine.Grant, v, limit validity, unanswered []Unanswer
 // Valid reports whether a lease of this document with this id is here, and not over.
 func (ls *Leases) Valid(document bson.RawValue, id uuid.UUID) bool {
 	ls.mu.Lock()
-	l := ls.all[id]
-	for l != nil && !l.DocumentID().Equal(document) {
-		l = l.next
-	}
+	leases := slices.Clone(ls.all[id]) // their mutexes are taken before this one
 	ls.mu.Unlock()
-	return l != nil && !l.isOver()
+	return slices.ContainsFunc(leases, func(l *Lease) bool { return l.DocumentID().Equal(document) && !l.isOver() })
 }
 
 // Left is a lease that nobody has ended, and until when the server keeps it.
@@ -341,12 +338,7 @@ type Left struct {
 // Left are the leases that are valid, or whose last command is not answered yet.
 func (ls *Leases) Left() (all []Left) {
 	ls.mu.Lock()
-	var leases []*Lease
-	for _, l := range ls.all {
-		for ; l != nil; l = l.next {
-			leases = append(leases, l)
-		}
-	}
+	leases := slices.Concat(slices.Collect(maps.Values(ls.all))...)
 	ls.mu.Unlock()
 	for _, l := range leases {
 		if left := l.left() + l.engine.Tolerance; left > 0 {
@@ -359,20 +351,10 @@ func (ls *Leases) Left() (all []Left) {
 func (ls *Leases) remove(l *Lease) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	first := ls.all[l.grant.ID]
-	switch {
-	case first == nil:
-	case first == l && l.next == nil:
-		delete(ls.all, l.grant.ID)
-	case first == l:
-		ls.all[l.grant.ID] = l.next
-	default:
-		for ; first.next != nil; first = first.next {
-			if first.next == l {
-				first.next = l.next
-				return
-			}
-		}
+	id := l.grant.ID
+	ls.all[id] = slices.DeleteFunc(ls.all[id], func(other *Lease) bool { return other == l })
+	if len(ls.all[id]) == 0 {
+		delete(ls.all, id)
 	}
 }
 
