@@ -26,33 +26,17 @@ func (l *Lease) Keep(ctx context.Context) (kept context.Context, end context.Can
 // to wait for a write: the lease is renewed until it is sent.
 func (l *Lease) Work(ctx context.Context) (work context.Context, end context.CancelCauseFunc) {
 	kept := l.keep(ctx, true)
-	return kept, func(cause error) {
-		if cause == nil {
-			l.awaitRelease(ctx)
-			cause = l.Released()
-		}
-		kept.end(cause)
-	}
-}
-
-// awaitRelease renews the lease until its release is sent. Nobody waits for it as for a
-// lease of his own context any more.
-func (l *Lease) awaitRelease(ctx context.Context) {
-	l.mu.Lock()
-	l.returned = true
-	l.mu.Unlock()
-	l.KeepAlive(context.WithoutCancel(ctx))
+	return kept, kept.endWork(l.Released())
 }
 
 func (l *Lease) keep(ctx context.Context, outlasts bool) *keptContext {
-	inner, end := context.WithCancelCause(ctx)
-	kept := &keptContext{Context: inner, lease: l, outer: l.outer(ctx), end: end}
-	renewed := inner
+	kept := newKeptContext(ctx, l)
+	renewed := kept.Context
 	if outlasts {
-		renewed, kept.stop = context.WithCancel(inner)
+		renewed, kept.release = context.WithCancel(renewed)
 	}
 	if err := l.follow(kept); err != nil {
-		end(err)
+		kept.end(err)
 		return kept
 	}
 	l.leases.keeper.keep(l)
@@ -63,35 +47,95 @@ func (l *Lease) keep(ctx context.Context, outlasts bool) *keptContext {
 	return kept
 }
 
-// keptContext is a context that KeepAlive made. There may be ten thousand of
-// them, and a child of a context that ends with the lease would cost twice as
-// much.
+// KeepAlive keeps several leases alive, each until it is released or lost or ctx
+// ends. The context that it returns ends with the first loss, when all are
+// released, or with ctx. The other leases are kept alive after a loss: their
+// holder may have something to undo under them.
+func KeepAlive(ctx context.Context, leases []*Lease) context.Context {
+	return keep(ctx, leases, nil)
+}
+
+// Work is KeepAlive for a function that runs under the leases, as that of a [Lease].
+func Work(ctx context.Context, leases []*Lease) (work context.Context, end context.CancelCauseFunc) {
+	kept := keep(ctx, leases, func() {})
+	return kept, kept.endWork(doclock.ErrReleased)
+}
+
+func keep(ctx context.Context, leases []*Lease, release func()) *keptContext {
+	kept := newKeptContext(ctx, leases...)
+	kept.release = release
+	for _, l := range leases {
+		l.KeepAlive(ctx)
+		if err := l.follow(kept); err != nil {
+			kept.ended(err)
+		}
+	}
+	context.AfterFunc(kept.Context, func() {
+		for _, l := range leases {
+			l.unfollow(kept)
+		}
+	})
+	return kept
+}
+
+// keptContext is a context that KeepAlive made, of one lease or several. There may be ten
+// thousand of them, and a child of a context that ends with the lease would cost twice as
+// much. For each of several leases it is what a context of its own KeepAlive is: a command
+// of a lease whose loss has ended the context still has its verdict.
 type keptContext struct {
 	context.Context
-	lease *Lease
-	outer context.Context // the one that KeepAlive was given
-	end   context.CancelCauseFunc
-	stop  context.CancelFunc // ends the renewals at a release that doesn't end the context; else nil
+	leases   []*Lease
+	standing atomic.Int32    // those that have not ended
+	outer    context.Context // the one that KeepAlive was given
+	end      context.CancelCauseFunc
+	release  func() // follows the release of all, which doesn't end the context then; or nil
+}
+
+func newKeptContext(ctx context.Context, leases ...*Lease) *keptContext {
+	inner, end := context.WithCancelCause(ctx)
+	kept := &keptContext{Context: inner, leases: leases, outer: ctx, end: end}
+	kept.standing.Store(int32(len(leases)))
+	return kept
 }
 
 // Value implements context.Context.
 func (c *keptContext) Value(key any) any {
-	switch key {
-	case outerKey{c.lease}:
-		return c.outer
-	case heldKey{}:
+	if key == (heldKey{}) {
 		return c
+	}
+	if of, outer := key.(outerKey); outer && slices.Contains(c.leases, of.lease) {
+		return of.lease.outer(c.outer)
 	}
 	return c.Context.Value(key)
 }
 
 // ended implements follower.
 func (c *keptContext) ended(cause error) {
-	if c.stop != nil && errors.Is(cause, doclock.ErrReleased) {
-		c.stop()
-		return
+	switch last := c.standing.Add(-1) == 0; {
+	case errors.Is(cause, doclock.ErrLost), last && c.release == nil:
+		c.end(cause)
+	case last:
+		c.release()
 	}
-	c.end(cause)
+}
+
+// endWork ends the context of a function, which has returned if there is no other cause.
+// The leases are renewed until their release is sent, and nobody waits for them as for
+// leases of his own context any more.
+func (c *keptContext) endWork(returned error) context.CancelCauseFunc {
+	return func(cause error) {
+		if cause != nil {
+			c.end(cause)
+			return
+		}
+		for _, l := range c.leases {
+			l.mu.Lock()
+			l.returned = true
+			l.mu.Unlock()
+			l.KeepAlive(context.WithoutCancel(c.outer))
+		}
+		c.end(returned)
+	}
 }
 
 // outerKey finds the context that KeepAlive was given in the one that it made.
@@ -106,105 +150,22 @@ func (l *Lease) outer(ctx context.Context) context.Context {
 	return ctx
 }
 
-// KeepAlive keeps several leases alive, each until it is released or lost or ctx
-// ends. The context that it returns ends with the first loss, when all are
-// released, or with ctx. The other leases are kept alive after a loss: their
-// holder may have something to undo under them.
-func KeepAlive(ctx context.Context, leases []*Lease) context.Context {
-	return keep(ctx, leases, false)
-}
-
-// Work is KeepAlive for a function that runs under the leases, as that of a [Lease].
-func Work(ctx context.Context, leases []*Lease) (work context.Context, end context.CancelCauseFunc) {
-	j := keep(ctx, leases, true)
-	return j, func(cause error) {
-		if cause == nil {
-			for _, l := range leases {
-				l.awaitRelease(ctx)
-			}
-			cause = doclock.ErrReleased
-		}
-		j.end(cause)
-	}
-}
-
-func keep(ctx context.Context, leases []*Lease, outlasts bool) *joint {
-	inner, end := context.WithCancelCause(ctx)
-	j := &joint{Context: inner, leases: leases, outer: ctx, end: end, outlasts: outlasts}
-	j.standing.Store(int32(len(leases)))
-	for _, l := range leases {
-		l.KeepAlive(ctx)
-		if err := l.follow(j); err != nil {
-			j.ended(err)
-		}
-	}
-	context.AfterFunc(inner, func() {
-		for _, l := range leases {
-			l.unfollow(j)
-		}
-	})
-	return j
-}
-
-// joint is the context of several leases. For each of them it is what a
-// context of its own KeepAlive is: a command of a lease whose loss has ended
-// the context still has its verdict.
-type joint struct {
-	context.Context
-	leases   []*Lease
-	standing atomic.Int32    // those that have not ended
-	outer    context.Context // the one that KeepAlive was given
-	end      context.CancelCauseFunc
-	outlasts bool // a release of all doesn't end it
-}
-
-// Value implements context.Context.
-func (j *joint) Value(key any) any {
-	if key == (heldKey{}) {
-		return j
-	}
-	for _, l := range j.leases {
-		if key == (outerKey{l}) {
-			return l.outer(j.outer)
-		}
-	}
-	return j.Context.Value(key)
-}
-
-// ended implements follower.
-func (j *joint) ended(cause error) {
-	if last := j.standing.Add(-1) == 0 && !j.outlasts; last || errors.Is(cause, doclock.ErrLost) {
-		j.end(cause)
-	}
-}
-
 // heldKey finds the innermost context of a KeepAlive.
 type heldKey struct{}
-
-// holding is a context that KeepAlive made.
-type holding interface {
-	held() []*Lease
-	given() context.Context // the one that it was made of
-}
-
-func (c *keptContext) held() []*Lease         { return []*Lease{c.lease} }
-func (c *keptContext) given() context.Context { return c.Context }
-func (j *joint) held() []*Lease               { return j.leases }
-func (j *joint) given() context.Context       { return j.Context }
 
 // HeldBy are the leases that the context holds, or has held: those whose KeepAlive has
 // made it, or a parent of it.
 func HeldBy(ctx context.Context) (all []*Lease) {
 	for {
-		of, made := ctx.Value(heldKey{}).(holding)
+		kept, made := ctx.Value(heldKey{}).(*keptContext)
 		if !made {
 			return all
 		}
-		for _, l := range of.held() {
+		for _, l := range kept.leases {
 			if !slices.Contains(all, l) {
 				all = append(all, l)
 			}
 		}
-		ctx = of.given()
+		ctx = kept.Context
 	}
 }
