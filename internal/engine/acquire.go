@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -78,9 +77,10 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, past []Pi
 		return nil, err
 	}
 	free := search{comment: forClaim, filter: e.free(f, tag, past), fields: value(fields), sort: f.sort, limit: limit}
-	err = e.visit(ctx, localRead, free, func(doc bson.Raw) {
-		found = append(found, e.Pin(&Image{ID: clone(doc.Lookup("_id")), raw: doc}))
-	})
+	docs, err := e.all(ctx, localRead, free)
+	for _, doc := range docs {
+		found = append(found, e.Pin(&Image{ID: doc.Lookup("_id"), raw: doc}))
+	}
 	return found, err
 }
 
@@ -108,7 +108,7 @@ func (e *Engine) ClaimAll(ctx context.Context, f Filter, r Request, pins []Pin) 
 	named := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: idsOf(pins)}}}} // for the hint's index
 	query := f.and(named, e.among(pins), e.fill(finding, r.Tag, Terms{}, uuid.Nil))
 	statement := updating(query, e.arriving(r)).add("multi", yes).add("hint", justID)
-	reply, err := e.statements(ctx, forClaim, "update", statement.end())
+	reply, err := e.statements(ctx, e.name, forClaim, "update", statement.end())
 	sent = err == nil || !AsFailure(err).Nothing || errors.As(err, new(mongo.ServerError))
 	return int(counted(reply, "nModified")), sent, err
 }
@@ -118,20 +118,21 @@ func (e *Engine) ClaimAll(ctx context.Context, f Filter, r Request, pins []Pin) 
 // else. It counts from Sent on as a grant of the full TTL would (rule 20). With proof,
 // absence is proven (rule 27).
 func (e *Engine) ClaimedOf(ctx context.Context, r Request, pins []Pin, proof bool) (answers []Answer, err error) {
+	own := bson.E{Key: e.path(r.Tag) + "." + idKey, Value: idValue(r.ID)}
+	found := search{comment: forClaim, filter: append(e.among(pins), own), fields: e.projection(r), batch: int32(len(pins)) + 1}
+	var docs []bson.Raw
+	var sent Reading
+	if proof {
+		docs, sent, err = e.newest(ctx, found)
+	} else if sent, err = e.begin(ctx); err == nil {
+		docs, err = e.all(ctx, localRead, found)
+	}
 	images := make([]*Image, len(pins))
-	see := func(doc bson.Raw) {
-		img, err := e.imageOf(bytes.Clone(doc))
+	for _, doc := range docs {
+		img, err := e.imageOf(doc)
 		if i := slices.IndexFunc(pins, e.Pin(img).equals); err == nil && i >= 0 {
 			images[i] = img
 		}
-	}
-	own := bson.E{Key: e.path(r.Tag) + "." + idKey, Value: idValue(r.ID)}
-	found := search{comment: forClaim, filter: append(e.among(pins), own), fields: e.projection(r), batch: int32(len(pins)) + 1}
-	var sent Reading
-	if proof {
-		sent, err = e.newest(ctx, found, see)
-	} else if sent, err = e.begin(ctx); err == nil {
-		err = e.visit(ctx, localRead, found, see)
 	}
 	for _, img := range images {
 		a, ttl := Answer{Outcome: NotFound}, e.LeaseBy(r.Tag, r.Terms)
@@ -213,7 +214,7 @@ func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Requ
 		return nil, sent, err
 	}
 	for again := false; ; again = true {
-		reply, refused := e.statements(ctx, forAcquire, "update", upsertOf(bson.D(f.Pin), unlocked))
+		reply, refused := e.statements(ctx, e.name, forAcquire, "update", upsertOf(bson.D(f.Pin), unlocked))
 		if refused != nil && !AsFailure(refused).Nothing {
 			return nil, e.Clocks(), refused
 		}

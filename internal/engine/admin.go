@@ -55,7 +55,7 @@ func (e *Engine) RemoveEach(ctx context.Context, entries []Exact) (removed int64
 	for i, x := range entries {
 		statements[i] = updateOf(e.exactly(x))
 	}
-	reply, err := e.statements(ctx, forAdmin, "update", statements...)
+	reply, err := e.statements(ctx, e.name, forAdmin, "update", statements...)
 	return counted(reply, "nModified"), err
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) DeleteIdle(ctx context.Context, pins []Pin, idle time.Duration)
 	for i, pin := range pins {
 		statements[i] = deleteOf(pin.and(d.when(d.idle(idle, e.ShardKey), false)))
 	}
-	reply, err := e.statements(ctx, forAdmin, "delete", statements...)
+	reply, err := e.statements(ctx, e.name, forAdmin, "delete", statements...)
 	return counted(reply, "n"), err
 }
 
@@ -119,9 +119,8 @@ type Survey struct {
 // there is none. If the lock field is foreign, the image has no lock, and the
 // failure's cause is CauseForeign.
 func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
-	var found bson.Raw
-	err := e.visit(ctx, majorityRead, search{comment: forAdmin, filter: f.doc, fields: e.projection(Request{})}, func(doc bson.Raw) { found = doc })
-	return e.readImage(found, err)
+	docs, err := e.all(ctx, majorityRead, search{comment: forAdmin, filter: f.doc, fields: e.projection(Request{})})
+	return e.firstImage(docs, err)
 }
 
 // Survey begins to read the images of the documents, in the server's order; the

@@ -71,6 +71,14 @@ func (e *Engine) readImage(raw bson.Raw, err error) (*Image, error) {
 	return e.imageOf(raw)
 }
 
+// firstImage is readImage of a read for one document.
+func (e *Engine) firstImage(docs []bson.Raw, err error) (*Image, error) {
+	if len(docs) == 0 {
+		return nil, err
+	}
+	return e.readImage(docs[0], err)
+}
+
 // imageOf is the image that a server's answer holds. If the lock field is
 // foreign, it is an image without a lock, beside the error.
 func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
@@ -185,24 +193,25 @@ func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
 	return e.members.Load() == several, nil
 }
 
-// newest sends a read, which is linearizable where the server has members, and calls
-// see with each document. It returns the clocks from before the send.
-func (e *Engine) newest(ctx context.Context, s search, see func(bson.Raw)) (sent Reading, err error) {
+// newest sends a read, which is linearizable where the server has members. It returns the
+// documents, and the clocks from before the send.
+func (e *Engine) newest(ctx context.Context, s search) (docs []bson.Raw, sent Reading, err error) {
 	if sent, err = e.begin(ctx); err != nil {
-		return sent, err
+		return nil, sent, err
 	}
 	has, err := e.hasMembers(ctx)
 	if err != nil {
-		return sent, err
+		return nil, sent, err
 	}
 	if has {
-		err := e.visit(ctx, linearizableRead, s, see)
+		docs, err = e.all(ctx, linearizableRead, s)
 		if err == nil || AsFailure(err).Cause != CauseUnsupported {
-			return sent, err
+			return docs, sent, err
 		}
 		e.members.Store(single)
 	}
-	return sent, e.visit(ctx, majorityRead, s, see)
+	docs, err = e.all(ctx, majorityRead, s)
+	return docs, sent, err
 }
 
 // lost is the answer of a command that has found no entry of its own, after the proof:
@@ -251,10 +260,9 @@ func (e *Engine) absent(ctx context.Context, filter any) error {
 	if !has {
 		return nil
 	}
-	found := false
-	_, err = e.newest(ctx, search{comment: forProof, filter: filter, fields: justID}, func(bson.Raw) { found = true })
+	docs, _, err := e.newest(ctx, search{comment: forProof, filter: filter, fields: justID})
 	switch {
-	case found:
+	case len(docs) > 0:
 		return race("the server that answered is no longer the primary")
 	case err != nil:
 		return unproven(err)
@@ -279,9 +287,8 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
 
 // read reads the newest image of a document that the filter matches.
 func (e *Engine) read(ctx context.Context, filter any) (*Image, error) {
-	var found bson.Raw
-	_, err := e.newest(ctx, search{comment: forProof, filter: filter, fields: e.projection(Request{})}, func(doc bson.Raw) { found = doc })
-	return e.readImage(found, err)
+	docs, _, err := e.newest(ctx, search{comment: forProof, filter: filter, fields: e.projection(Request{})})
+	return e.firstImage(docs, err)
 }
 
 // longest is a bound of the times that an image's dates lead to: people may have written

@@ -18,7 +18,7 @@ import (
 // for a transaction that has written the fence, and after it none can.
 
 // fencesName is the collection of the fences, in the database of the locks.
-const fencesName = "doclock.fences"
+var fencesName = textValue("doclock.fences")
 
 // fenceLife is for how long a fence stays after its last use. No transaction lives that long.
 const fenceLife = 24 * time.Hour
@@ -138,39 +138,21 @@ func (e *Engine) Settle(ctx context.Context, m Mark) error {
 func (e *Engine) SettleOwn(ctx context.Context, f Fence) (number int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if _, err := e.begin(ctx); err != nil {
-		return 0, err
-	}
-	reply, err := e.run(ctx, assemble(320).
-		add("findAndModify", value(fencesName)).
-		add("comment", forSettle).
-		add("fields", value(bson.D{{Key: numberKey, Value: 1}})).
-		add("new", yes).
-		add("query", embedded(f.query())).
-		add("update", revoke).
-		add("upsert", yes).
-		add("writeConcern", majority).
-		end())
+	settled := value(bson.D{{Key: numberKey, Value: 1}})
+	fence, _, err := e.send(ctx, change{in: fencesName, comment: forSettle, query: f.query(), update: revoke, upsert: true, new: yes, fields: settled})
 	if err != nil {
 		return 0, madeMeanwhile(err)
 	}
-	number, ok := reply.Lookup("value", numberKey).AsInt64OK()
+	number, ok := fence.Lookup(numberKey).AsInt64OK()
 	if !ok {
-		return 0, &Failure{Passes: true, err: fmt.Errorf("a settle's reply has no number: %v", reply)}
+		return 0, &Failure{Passes: true, err: fmt.Errorf("a settle's reply has no number: %v", fence)}
 	}
 	return number, nil
 }
 
 // fences sends statements to the collection of the fences.
 func (e *Engine) fences(ctx context.Context, comment bson.RawValue, statements ...bson.Raw) (bson.Raw, error) {
-	all := arrayOfDocuments(statements)
-	reply, err := e.run(ctx, assemble(160+len(all.Value)).
-		add("update", value(fencesName)).
-		add("comment", comment).
-		add("ordered", no).
-		add("updates", all).
-		add("writeConcern", majority).
-		end())
+	reply, err := e.statements(ctx, fencesName, comment, "update", statements...)
 	return reply, madeMeanwhile(err)
 }
 
@@ -219,20 +201,8 @@ func (e *Engine) FindMarked(ctx context.Context, g Grant, m Mark) (found bool, e
 	if _, err := e.begin(ctx); err != nil {
 		return false, err
 	}
-	guard := encoded(e.Guard(g, bson.E{Key: markIDKey, Value: idValue(m.ID)}))
-	reply, err := e.run(ctx, assemble(160+len(guard.Value)).
-		add("find", e.name).
-		add("comment", forTransaction).
-		add("filter", guard).
-		add("limit", long(1)).
-		add("projection", justID).
-		add("singleBatch", yes).
-		end())
-	if err != nil {
-		return false, err
-	}
-	batch, _ := reply.Lookup("cursor", "firstBatch").ArrayOK()
-	docs, err := batch.Values()
+	marked := e.Guard(g, bson.E{Key: markIDKey, Value: idValue(m.ID)})
+	docs, err := e.all(ctx, bson.RawValue{}, search{comment: forTransaction, filter: marked, fields: justID})
 	return len(docs) > 0, err
 }
 
@@ -248,7 +218,7 @@ func (e *Engine) WriteFence(ctx context.Context, f Fence, number int64) (written
 	}).Document())
 	update := bson.D{{Key: "$set", Value: bson.D{{Key: numberKey, Value: number}}}, used}
 	reply, err := e.run(ctx, assemble(320).
-		add("update", value(fencesName)).
+		add("update", fencesName).
 		add("comment", forTransaction).
 		add("updates", arrayOfDocuments([]bson.Raw{updateOf(query, update)})).
 		end())
@@ -271,11 +241,12 @@ func (e *Engine) Abandoned(ctx context.Context, f Filter, limit int) (found []*I
 	d := e.decision("", 0)
 	expired := d.when(d.someEntry(nil, call("$lte", "$$e."+expiresKey, d.now), d.marked()), false)
 	s := search{comment: forSettle, filter: f.and(bson.D{expired}), fields: e.projection(Request{}), limit: limit}
-	err = e.visit(ctx, localRead, s, func(doc bson.Raw) {
-		if img, err := e.imageOf(slices.Clone(doc)); err == nil {
+	docs, err := e.all(ctx, localRead, s)
+	for _, doc := range docs {
+		if img, err := e.imageOf(doc); err == nil {
 			found = append(found, img)
 		}
-	})
+	}
 	return found, err
 }
 

@@ -136,7 +136,7 @@ func (e *Engine) each(ctx context.Context, comment bson.RawValue, grants []Grant
 	if sent, err = e.begin(ctx); err != nil {
 		return 0, sent, err
 	}
-	reply, err := e.statements(ctx, comment, "update", statements...)
+	reply, err := e.statements(ctx, e.name, comment, "update", statements...)
 	return len(grants) - int(counted(reply, "n")), sent, err
 }
 
@@ -156,7 +156,9 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all []Standing, 
 	for i, g := range grants {
 		pins[i], all[i].Lost = g.Pin, &Answer{Outcome: Lost, Gone: true}
 	}
-	see := func(doc bson.Raw) {
+	found := search{comment: forProof, filter: e.among(pins), fields: e.projection(Request{}), batch: int32(len(grants)) + 1}
+	docs, sent, err := e.newest(ctx, found)
+	for _, doc := range docs {
 		now, _ := doc.Lookup(nowKey).TimeOK()
 		entries := e.allEntries(doc)
 		img, _ := e.imageOf(doc)
@@ -171,8 +173,6 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all []Standing, 
 			}
 		}
 	}
-	found := search{comment: forProof, filter: e.among(pins), fields: e.projection(Request{}), batch: int32(len(grants)) + 1}
-	sent, err = e.newest(ctx, found, see)
 	return all, sent, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,9 +49,11 @@ func comment(command string) bson.RawValue { return value("doclock " + command) 
 // change is a findAndModify, which changes one document at most. A part that is
 // not the library's own is encoded already.
 type change struct {
+	in      bson.RawValue // the collection's name; none for that of the locks
 	query   any
 	update  any
-	delete  bool     // instead of an update
+	delete  bool // instead of an update
+	upsert  bool
 	sort    bson.Raw // which of several documents it changes: the first by these keys; nil for any
 	filters []bson.Raw
 	options assembly      // the elements of a caller's options
@@ -100,7 +103,11 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 	if !c.delete {
 		action, what = "update", encoded(c.update)
 	}
-	command := assemble(288+len(query.Value)+len(what.Value)+len(c.fields.Value)+len(c.options)).add("findAndModify", e.name)
+	in := c.in
+	if in.Type == 0 {
+		in = e.name
+	}
+	command := assemble(288+len(query.Value)+len(what.Value)+len(c.fields.Value)+len(c.options)).add("findAndModify", in)
 	if len(c.filters) > 0 {
 		command = command.add("arrayFilters", arrayOfDocuments(c.filters))
 	}
@@ -117,16 +124,20 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 	if c.sort != nil {
 		command = command.add("sort", embedded(c.sort))
 	}
-	return command.add(action, what).add("writeConcern", majority).end()
+	command = command.add(action, what)
+	if c.upsert {
+		command = command.add("upsert", yes)
+	}
+	return command.add("writeConcern", majority).end()
 }
 
 // statements sends several updates or deletes in one command. Each one is
 // executed by itself, so the reply may count some beside an error. A message
 // has room for the hundred of which the callers' batches consist.
-func (e *Engine) statements(ctx context.Context, comment bson.RawValue, command string, statements ...bson.Raw) (reply bson.Raw, err error) {
+func (e *Engine) statements(ctx context.Context, in, comment bson.RawValue, command string, statements ...bson.Raw) (reply bson.Raw, err error) {
 	all := arrayOfDocuments(statements)
 	return e.run(ctx, assemble(160+len(all.Value)).
-		add(command, e.name).
+		add(command, in).
 		add("comment", comment).
 		add("ordered", no).
 		add("writeConcern", majority).
@@ -203,7 +214,8 @@ type search struct {
 	sort    bson.Raw
 }
 
-// find sends a find, and returns its documents, which are read with this concern.
+// find sends a find, and returns its documents, which are read with this concern, or with
+// that of the transaction.
 func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*mongo.Cursor, error) {
 	filter := encoded(s.filter)
 	command := assemble(160+len(filter.Value)+len(s.fields.Value)).add("find", e.name)
@@ -218,7 +230,9 @@ func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*mong
 	if s.batch == 0 {
 		command = command.add("singleBatch", yes)
 	}
-	command = command.add("readConcern", level)
+	if level.Type != 0 {
+		command = command.add("readConcern", level)
+	}
 	if s.sort != nil {
 		command = command.add("sort", embedded(s.sort))
 	}
@@ -235,16 +249,19 @@ func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*mong
 	return found, nil
 }
 
-// visit sends a find, and calls see with each document.
-func (e *Engine) visit(ctx context.Context, level bson.RawValue, s search, see func(bson.Raw)) error {
+// all sends a find, and reads all documents. It may return some beside an error.
+func (e *Engine) all(ctx context.Context, level bson.RawValue, s search) (docs []bson.Raw, err error) {
 	found, err := e.find(ctx, level, s)
 	if err == nil {
-		err = each(ctx, found, func(doc bson.Raw) bool { see(doc); return true })
+		err = each(ctx, found, func(doc bson.Raw) bool {
+			docs = append(docs, slices.Clone(doc))
+			return true
+		})
 	}
 	if noCollection(err) {
-		return nil
+		return nil, nil
 	}
-	return e.failed(err)
+	return docs, e.failed(err)
 }
 
 // each calls see with one document after the other, until it returns false. It closes the
