@@ -192,7 +192,7 @@ func (l *Locker) open(ctx context.Context) error {
 	switch {
 	case engine.InTransaction(ctx):
 		return errInTransaction
-	case l.closing():
+	case l.ops.Closed():
 		return l.closed
 	case ctx.Err() != nil:
 		return attempt.Ended(ctx)
@@ -353,7 +353,7 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		granted
 		err error
 	}
-	got, gone := attempt.Run(ctx, &c.locker.ops, func() result {
+	got, gone := attempt.Run(ctx, c.locker.ops, func() result {
 		got, err := c.run(ctx)
 		return result{got, err}
 	}, func(late result) { c.takeBack(late.lease) })

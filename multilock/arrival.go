@@ -116,7 +116,7 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 			return err
 		})
 	}
-	if a.locker.closing() {
+	if a.locker.ops.Closed() {
 		return got, a.locker.closed
 	}
 	r.Try = noPlace

@@ -103,7 +103,7 @@ func (b *batch) acquire(ctx context.Context) (leases Leases, err error) {
 	}
 	claiming, end := c.untilClose(ctx)
 	defer end()
-	err, gone := attempt.Run(claiming, &c.locker.ops, func() error {
+	err, gone := attempt.Run(claiming, c.locker.ops, func() error {
 		return b.wait(claiming, func() (bool, error) { return b.take(claiming) })
 	}, func(error) { b.giveBack(b.got) })
 	if err := cmp.Or(gone, err); err != nil {

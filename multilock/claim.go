@@ -259,7 +259,7 @@ func (t *try) giveUp() (unknown error) {
 // settleLast sends a command until it is answered, and explains why the last attempt has
 // no answer. While commands of claims fail, one of the Locker's claims repeats its own.
 func (c *call) settleLast(ctx context.Context, command string, send func(context.Context) error) error {
-	if c.locker.closing() {
+	if c.locker.ops.Closed() {
 		return c.locker.closed
 	}
 	var failed error

@@ -29,7 +29,7 @@ import (
 // concurrent use. Make one, and use it for the life of the program.
 type Locker struct {
 	engine    *engine.Engine
-	ops       attempt.Group
+	ops       *attempt.Group
 	functions functions
 	queues    *waitqueue.Queues
 	leases    *lease.Leases
@@ -79,11 +79,11 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	closed := fmt.Errorf("%w: that of %s", doclock.ErrClosed, e.Namespace())
 	l := &Locker{
-		engine: e, closed: closed, repeats: make(chan struct{}, 1),
+		engine: e, ops: attempt.NewGroup(), closed: closed, repeats: make(chan struct{}, 1),
 		functions: functions{all: map[*function]struct{}{}}, idle: idle{longest: e.Poll()}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
 	}
 	l.slots = &slots{locker: l, all: make(chan struct{}, mostPerLocker), lanes: map[string]*lane{}}
-	l.leases = lease.NewLeases(e, &l.ops, succession{l}, l.observer)
+	l.leases = lease.NewLeases(e, l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
 		Longest: e.Poll(),
@@ -322,15 +322,6 @@ func (l *Locker) Close(ctx context.Context) error {
 	return oneline.Join(err, l.functions.remain(), l.unreleased(), l.cleanup.remains(err == nil))
 }
 
-func (l *Locker) closing() bool {
-	select {
-	case <-l.ops.Closing():
-		return true
-	default:
-		return false
-	}
-}
-
 // unreleased is the error of a Close that leaves leases: those of functions that have
 // not ended are named as that.
 func (l *Locker) unreleased() error {
@@ -398,7 +389,7 @@ func (f *function) begin(l *Locker) (leave func()) {
 	l.functions.all[f] = struct{}{}
 	over := l.functions.over
 	l.functions.mu.Unlock()
-	if over || f.atOnce && l.closing() {
+	if over || f.atOnce && l.ops.Closed() {
 		f.end(l.closed)
 	}
 	return func() {

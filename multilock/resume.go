@@ -75,7 +75,7 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 		engine.Answer
 		err error
 	}
-	got, gone := attempt.Run(ctx, &l.ops, func() (got result) {
+	got, gone := attempt.Run(ctx, l.ops, func() (got result) {
 		got.Answer, got.err = c.resume(c.observed.count(ctx), k)
 		return got
 	}, func(result) {})
@@ -105,7 +105,7 @@ func (c *call) resume(ctx context.Context, k engine.Token) (got engine.Answer, e
 	}
 	defer done()
 	defer sent()
-	if c.locker.closing() {
+	if c.locker.ops.Closed() {
 		return got, c.locker.closed
 	}
 	r := c.request
@@ -164,7 +164,7 @@ func (l *Locker) Touch(ctx context.Context, filter any, token string, opts ...do
 	ttl := l.engine.LeaseBy(k.Tag, cfg.Terms)
 	bounded, cancel := context.WithTimeout(ctx, ttl+l.engine.Tolerance)
 	defer cancel()
-	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, f, k, ttl) }, func(error) {})
+	err, gaveUp := attempt.Run(ctx, l.ops, func() error { return l.touch(bounded, f, k, ttl) }, func(error) {})
 	if gaveUp != nil {
 		return oneline.Join(gaveUp, l.engine.Unreachable())
 	}

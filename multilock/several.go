@@ -122,7 +122,7 @@ func orLost(ordered []*wanted, held []*lease.Lease, err error) error {
 		if lost := l.Err(); lost != nil {
 			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", lost))
 		}
-		if ordered[i].locker.closing() {
+		if ordered[i].locker.ops.Closed() {
 			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", ordered[i].locker.closed))
 		}
 	}

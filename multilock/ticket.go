@@ -42,7 +42,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 		return nil, err
 	}
 	t := &Ticket{arrival: c.arrival(), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1), hands: make(chan struct{}, 1)}
-	err, gone := attempt.Run(ctx, &c.locker.ops, func() error {
+	err, gone := attempt.Run(ctx, c.locker.ops, func() error {
 		got, err := t.ask(ctx, false)
 		if got.lease == nil && t.place == nil || isNested(err) || ctx.Err() != nil {
 			_, err = t.end(ctx, got, err, nil)
@@ -124,7 +124,7 @@ func (t *Ticket) run(ctx context.Context, op func(context.Context) error) (doclo
 	held, err := (*lease.Lease)(nil), attempt.Ended(ctx)
 	if ctx.Err() == nil {
 		counted := t.observed.count(ctx)
-		refused, gone := attempt.Run(ctx, &t.locker.ops, func() error { return op(counted) }, func(error) {})
+		refused, gone := attempt.Run(ctx, t.locker.ops, func() error { return op(counted) }, func(error) {})
 		if err = cmp.Or(gone, refused); err == nil {
 			held, err = t.handOver(ctx)
 		}

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 // The caller gets its answer at once, abandoned gets the result, and Close
 // waits for both.
 func TestRunOutlivesItsCaller(t *testing.T) {
-	var g attempt.Group
+	g := attempt.NewGroup()
 	cause := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	finish, abandoned := make(chan struct{}), make(chan int, 1)
@@ -25,7 +25,7 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 		<-begun
 		cancel(cause)
 	}()
-	_, err := attempt.Run(ctx, &g, func() int {
+	_, err := attempt.Run(ctx, g, func() int {
 		close(begun)
 		<-finish
 		return 7
@@ -50,12 +50,12 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 // Exactly one of the caller and abandoned gets the result, even if the context
 // ends at the moment when the work does.
 func TestRunHandsTheResultToExactlyOne(t *testing.T) {
-	var g attempt.Group
+	g := attempt.NewGroup()
 	for i := range 2000 {
 		ctx, cancel := context.WithCancel(t.Context())
 		abandoned := make(chan int, 1)
 		go cancel()
-		got, err := attempt.Run(ctx, &g, func() int { return i + 1 }, func(n int) { abandoned <- n })
+		got, err := attempt.Run(ctx, g, func() int { return i + 1 }, func(n int) { abandoned <- n })
 		if err == nil {
 			if got != i+1 {
 				t.Fatalf("got %d", got)
@@ -75,7 +75,7 @@ func TestRunHandsTheResultToExactlyOne(t *testing.T) {
 }
 
 func TestClosingIsToldToWaiters(t *testing.T) {
-	var g attempt.Group
+	g := attempt.NewGroup()
 	closing := g.Closing()
 	for range 2 {
 		g.Close()

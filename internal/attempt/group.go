@@ -5,40 +5,38 @@ import (
 	"sync"
 )
 
-// Group owns the goroutines of one locker. The zero Group is ready to use,
-// and safe for concurrent use.
+// Group owns the goroutines of one locker. It is safe for concurrent use.
 type Group struct {
+	closing chan struct{} // closed by the first Close
+	close   func()
+
 	mu      sync.Mutex
 	running int
-	closing chan struct{} // closed by the first Close
 	idle    chan struct{} // closed when the last goroutine ends, while a Close waits for it
 }
 
-// Closing returns a channel that is closed when the group is: waiters give up.
-func (g *Group) Closing() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closingLocked()
+// NewGroup makes a group in which nothing runs.
+func NewGroup() *Group {
+	closing := make(chan struct{})
+	return &Group{closing: closing, close: sync.OnceFunc(func() { close(closing) })}
 }
 
-func (g *Group) closingLocked() chan struct{} {
-	if g.closing == nil {
-		g.closing = make(chan struct{})
+// Closing returns a channel that is closed when the group is: waiters give up.
+func (g *Group) Closing() <-chan struct{} { return g.closing }
+
+// Closed says that the group is closing.
+func (g *Group) Closed() bool {
+	select {
+	case <-g.closing:
+		return true
+	default:
+		return false
 	}
-	return g.closing
 }
 
 // Close marks the group as closing. Work that begins later still runs, because a
 // lease that outlives its locker can be released.
-func (g *Group) Close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	select {
-	case <-g.closingLocked():
-	default:
-		close(g.closing)
-	}
-}
+func (g *Group) Close() { g.close() }
 
 // Wait waits until nothing runs in the group, or ctx ends.
 func (g *Group) Wait(ctx context.Context) error {

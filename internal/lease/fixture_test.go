@@ -63,7 +63,7 @@ func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 }
 
 func newRig(tb testing.TB, e *engine.Engine, coll *mongo.Collection) *rig {
-	r := &rig{TB: tb, server: &server{engine: e, coll: coll}, ops: &attempt.Group{}}
+	r := &rig{TB: tb, server: &server{engine: e, coll: coll}, ops: attempt.NewGroup()}
 	r.Leases = NewLeases(e, r.ops, r, nil)
 	r.commands = r.server
 	return r
