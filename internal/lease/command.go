@@ -220,18 +220,19 @@ func (l *Lease) callerLeft(ctx context.Context) bool {
 }
 
 // settle sends a command until it is answered, for as long as the entry may be kept.
-func (l *Lease) settle(ctx context.Context, send func(context.Context) error) (unsure, err error) {
+func settle[T any](ctx context.Context, l *Lease, send func(context.Context) (T, error)) (got T, unsure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
-	return attempt.Settle(ctx, l.bounds(), send)
+	unsure, err = attempt.Settle(ctx, l.bounds(), func(ctx context.Context) (err error) {
+		got, err = send(ctx)
+		return err
+	})
+	return got, unsure, err
 }
 
 // read reads the document for the verdict on a command of unknown outcome.
-func (l *Lease) read(ctx context.Context) (img *engine.Image, err error) {
-	_, err = l.settle(attempt.Detached(ctx), func(ctx context.Context) (err error) {
-		img, err = l.commands.Read(ctx, l.grant.Pin)
-		return err
-	})
+func (l *Lease) read(ctx context.Context) (*engine.Image, error) {
+	img, _, err := settle(attempt.Detached(ctx), l, func(ctx context.Context) (*engine.Image, error) { return l.commands.Read(ctx, l.grant.Pin) })
 	return img, err
 }
 

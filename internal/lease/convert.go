@@ -120,11 +120,7 @@ func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted
 	}
 	l.writes++
 	k := l.writes
-	var got engine.Answer
-	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
-		got, err = l.commands.Convert(ctx, l.grant, k, to)
-		return err
-	})
+	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.commands.Convert(ctx, l.grant, k, to) })
 	switch {
 	case err != nil && unsure == nil:
 		l.resume()

@@ -146,11 +146,7 @@ func (l *Lease) sendRelease(ctx context.Context, to *handoff, unsure error) erro
 	ctx = engine.WithSending(ctx, l.sending(nil))
 	l.giveUp() // before anything is sent
 	first := l.engine.Clocks()
-	var got engine.Answer
-	again, err := l.settle(ctx, func(ctx context.Context) (err error) {
-		got, err = l.releaseTo(ctx, to, first)
-		return err
-	})
+	got, again, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.releaseTo(ctx, to, first) })
 	switch unsure = cmp.Or(again, unsure); {
 	case known != nil:
 		return oneline.Join(known, engine.PanicIn(err))
@@ -407,11 +403,7 @@ func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, 
 		return released, released
 	}
 	first := l.engine.Clocks()
-	var got engine.Answer
-	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
-		got, err = c.send(ctx, to, first)
-		return err
-	})
+	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return c.send(ctx, to, first) })
 	switch {
 	case err == nil:
 		err = c.judge(ctx, to, got, unsure)
@@ -614,11 +606,7 @@ func (l *Lease) detach(ctx context.Context, k engine.Token) error {
 	if err := l.declaredLoss(); err != nil {
 		return err
 	}
-	var got engine.Answer
-	unsure, err := l.settle(ctx, func(ctx context.Context) (err error) {
-		got, err = l.commands.Detach(ctx, l.grant, k.Key)
-		return err
-	})
+	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.commands.Detach(ctx, l.grant, k.Key) })
 	switch {
 	case err != nil && unsure == nil:
 		return l.Judge(l.failed("detach", err))

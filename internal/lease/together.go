@@ -123,11 +123,7 @@ func sendReleases(ctx context.Context, all []*departure) {
 		d.giveUp() // before anything is sent
 	}
 	ctx = counted(ctx, leases)
-	missing := 0
-	unsure, err := all[0].settle(ctx, func(ctx context.Context) (err error) {
-		missing, err = all[0].commands.ReleaseAll(ctx, grants)
-		return err
-	})
+	missing, unsure, err := settle(ctx, all[0].Lease, func(ctx context.Context) (int, error) { return all[0].commands.ReleaseAll(ctx, grants) })
 	switch {
 	case err != nil && (engine.AsFailure(err).Refused() || engine.AnsweredPartly(err)): // one document may be the reason
 		for _, d := range all {
@@ -157,10 +153,9 @@ var errSomeMissing = errors.New("some of the entries that were to be released to
 // be lost are as many as were missing, and no attempt before has released some, they are;
 // else nobody knows which.
 func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, missing int, unsure error) {
-	var standing []engine.Standing
-	_, err := all[0].settle(ctx, func(ctx context.Context) (err error) {
-		standing, _, err = all[0].commands.Standing(ctx, grants)
-		return err
+	standing, _, err := settle(ctx, all[0].Lease, func(ctx context.Context) ([]engine.Standing, error) {
+		standing, _, err := all[0].commands.Standing(ctx, grants)
+		return standing, err
 	})
 	if err != nil {
 		for _, d := range all {
