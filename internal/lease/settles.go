@@ -25,12 +25,12 @@ type settles struct {
 	all map[uuid.UUID]*settling
 }
 
-// settling is a mark, and when it was settled.
+// settling is a settle of a mark that is under way, or has settled it.
 type settling struct {
-	busy   gate
-	sent   engine.Reading // of the settle; zero before it was answered
-	begun  int            // how many were
-	failed error          // the last one
+	sent engine.Reading
+	done chan struct{} // closed when it has ended,
+	over bool          // as this says, under the mutex
+	err  error         // set by then
 }
 
 // Settle settles marks, with one attempt for each, up to the first that fails. It returns those
@@ -45,65 +45,46 @@ func (ls *Leases) Settle(ctx context.Context, marks []engine.Mark) (settled []uu
 	return settled, nil
 }
 
+// settle settles a mark, or waits for who does.
 func (s *settles) settle(ctx context.Context, m engine.Mark) error {
-	one := s.find(m.ID)
-	begun, _ := s.last(one)
-	if err := one.busy.lock(ctx); err != nil {
-		return err
+	one, begins := s.find(m.ID)
+	if !begins {
+		select {
+		case <-one.done:
+			return one.err
+		case <-ctx.Done():
+			return attempt.Ended(ctx)
+		}
 	}
-	defer one.busy.unlock()
-	if s.isFresh(one) {
-		return nil
-	}
-	if now, failed := s.last(one); now > begun && failed != nil { // begun after this call: it counts for all who have waited
-		return failed
-	}
-	s.mu.Lock()
-	one.begun++
-	s.mu.Unlock()
-	sent := s.engine.Clocks()
-	_, err := attempt.Once(ctx, s.engine.Attempt(s.engine.TTL).Timeout, func(ctx context.Context) error { return s.engine.Settle(ctx, m) })
+	_, one.err = attempt.Once(ctx, s.engine.Attempt(s.engine.TTL).Timeout, func(ctx context.Context) error { return s.engine.Settle(ctx, m) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one.failed = err; err == nil {
-		one.sent = sent
+	if one.over = true; one.err != nil {
+		delete(s.all, m.ID)
 	}
-	return err
+	close(one.done)
+	return one.err
 }
 
-// last is how many settles have begun, and the error of the last one.
-func (s *settles) last(one *settling) (begun int, failed error) {
+// find finds what is known of a mark, or begins to settle it. What is old is forgotten.
+func (s *settles) find(id uuid.UUID) (one *settling, begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return one.begun, one.failed
-}
-
-// find finds what is known of a mark, or begins it. What is old is forgotten.
-func (s *settles) find(id uuid.UUID) *settling {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.all, func(_ uuid.UUID, other *settling) bool { return !other.busy.isLocked() && !s.fresh(other) })
+	maps.DeleteFunc(s.all, func(_ uuid.UUID, other *settling) bool { return other.over && !s.fresh(other) })
 	if s.all == nil {
 		s.all = map[uuid.UUID]*settling{}
 	}
-	one := s.all[id]
-	if one == nil {
-		one = &settling{busy: make(gate, 1)}
-		s.all[id] = one
+	if one = s.all[id]; one != nil {
+		return one, false
 	}
-	return one
-}
-
-func (s *settles) isFresh(one *settling) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fresh(one)
+	one = &settling{sent: s.engine.Clocks(), done: make(chan struct{})}
+	s.all[id] = one
+	return one, true
 }
 
 // fresh says that what was settled counts. The settles are locked.
 func (s *settles) fresh(one *settling) bool {
-	v := validity{from: one.sent, ttl: settledFor}
-	return !one.sent.Wall.IsZero() && v.left(s.engine.Clocks()) > 0
+	return one != nil && one.over && validity{from: one.sent, ttl: settledFor}.left(s.engine.Clocks()) > 0
 }
 
 // Settled are those of the marks that still count as settled.
@@ -114,5 +95,5 @@ func (ls *Leases) Settled(marks []uuid.UUID) []uuid.UUID {
 	s := &ls.settles
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(marks), func(id uuid.UUID) bool { return s.all[id] == nil || !s.fresh(s.all[id]) })
+	return slices.DeleteFunc(slices.Clone(marks), func(id uuid.UUID) bool { return !s.fresh(s.all[id]) })
 }
