@@ -52,12 +52,23 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.Judge(l.await(ctx, v))
 }
 
-// begin begins a release by itself.
+// begin begins a release by itself, and settles the verdict.
 func (l *Lease) begin(ctx context.Context, v *verdict) {
 	l.ops.Go(func() {
 		_ = l.lockWrites(ctx) // which has no end
 		defer l.unlockWrites()
-		l.leave(ctx, v)
+		if l.giveWay(ctx, v) {
+			return
+		}
+		l.renewing <- struct{}{}
+		defer l.renewing.unlock()
+		if err := l.isUndecided(); err != nil { // nobody may be let in before its time is up
+			l.giveUp()
+			l.conclude(ctx, v, err)
+			l.ended(Ending{How: Detached})
+			return
+		}
+		l.depart(ctx, v, l.handoff(), nil)
 	})
 }
 
@@ -95,22 +106,6 @@ func (l *Lease) await(ctx context.Context, v *verdict) error {
 		l.emitUnknown(caller, v, err)
 		return err
 	}
-}
-
-// leave releases the lease and settles the verdict. No other command is under way.
-func (l *Lease) leave(ctx context.Context, v *verdict) {
-	if l.giveWay(ctx, v) {
-		return
-	}
-	l.renewing <- struct{}{}
-	defer l.renewing.unlock()
-	if err := l.isUndecided(); err != nil { // nobody may be let in before its time is up
-		l.giveUp()
-		l.conclude(ctx, v, err)
-		l.ended(Ending{How: Detached})
-		return
-	}
-	l.depart(ctx, v, l.handoff(), nil)
 }
 
 // depart sends the release, and settles the verdict. unsure is set if a command before it may
