@@ -256,7 +256,6 @@ func (u *user) Unlock(ctx context.Context) error {
 	return verdict
 }
 
-// Release implements doclock.Lease.
 func (u *user) Release(ctx context.Context) error { return engine.Raise(u.Unlock(ctx)) }
 
 // UpdateAndRelease implements doclock.Lease. Beside others it is an Update, and the end of the
@@ -292,7 +291,6 @@ func (u *user) release() {
 	u.share.over, u.state = true, releasing
 }
 
-// Update implements doclock.Lease.
 func (u *user) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	if err := u.check(); err != nil {
 		return err
@@ -300,7 +298,6 @@ func (u *user) Update(ctx context.Context, update any, opts ...options.Lister[op
 	return u.Lease.Update(ctx, update, opts...)
 }
 
-// WithTransaction implements doclock.Lease.
 func (u *user) WithTransaction(ctx context.Context, fn func(context.Context) error) error {
 	if err := u.check(); err != nil {
 		return err
@@ -308,7 +305,6 @@ func (u *user) WithTransaction(ctx context.Context, fn func(context.Context) err
 	return u.Lease.WithTransaction(ctx, fn)
 }
 
-// Renew implements doclock.Lease.
 func (u *user) Renew(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
@@ -316,13 +312,10 @@ func (u *user) Renew(ctx context.Context) error {
 	return u.Lease.Renew(ctx)
 }
 
-// Delete implements doclock.Lease.
 func (u *user) Delete(context.Context) error { return u.refuse("Delete") }
 
-// Detach implements doclock.Lease.
 func (u *user) Detach(context.Context) (string, error) { return "", u.refuse("Detach") }
 
-// Convert implements doclock.Lease.
 func (u *user) Convert(context.Context, string) (doclock.Lease, error) {
 	return nil, u.refuse("Convert")
 }
@@ -333,7 +326,6 @@ func (u *user) refuse(command string) error {
 		doclock.ErrInvalidArgument, command, u)
 }
 
-// Guard implements doclock.Lease.
 func (u *user) Guard() bson.D {
 	if u.check() != nil {
 		return lease.Nothing()
@@ -341,7 +333,6 @@ func (u *user) Guard() bson.D {
 	return u.Lease.Guard()
 }
 
-// Remaining implements doclock.Lease.
 func (u *user) Remaining() time.Duration {
 	if u.check() != nil {
 		return 0
@@ -349,13 +340,10 @@ func (u *user) Remaining() time.Duration {
 	return u.Lease.Remaining()
 }
 
-// Err implements doclock.Lease.
 func (u *user) Err() error { return cmp.Or(u.check(), u.Lease.Err()) }
 
-// Done implements doclock.Lease.
 func (u *user) Done() <-chan struct{} { return u.life.Done() }
 
-// KeepAlive implements doclock.Lease.
 func (u *user) KeepAlive(ctx context.Context) context.Context {
 	kept, end := u.Keep(ctx)
 	stop := context.AfterFunc(u.life, func() { end(context.Cause(u.life)) })
@@ -375,8 +363,6 @@ func (u *user) Work(ctx context.Context) (work context.Context, end context.Canc
 	}
 }
 
-// String implements doclock.Lease.
 func (u *user) String() string { return lease.Text(u) }
 
-// LogValue implements [slog.LogValuer].
 func (u *user) LogValue() slog.Value { return lease.LogValue(u) }

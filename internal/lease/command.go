@@ -245,7 +245,6 @@ func ownEntry(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
 	return own, present && own.Fence == g.Fence
 }
 
-// Update implements doclock.Lease.
 func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// Convert implements doclock.Lease.
 func (l *Lease) Convert(ctx context.Context, tag string) (doclock.Lease, error) {
 	held, err := l.convert(ctx, tag)
 	return Give(held, engine.Raise(err))

@@ -11,7 +11,6 @@ import (
 
 // This file has the contexts that end with leases.
 
-// KeepAlive implements doclock.Lease.
 func (l *Lease) KeepAlive(ctx context.Context) context.Context { return l.keep(ctx, false) }
 
 // Keep is KeepAlive for a user of a shared lease: end ends the context before the lease.
@@ -98,7 +97,6 @@ func newKeptContext(ctx context.Context, leases ...*Lease) *keptContext {
 	return kept
 }
 
-// Value implements context.Context.
 func (c *keptContext) Value(key any) any {
 	if key == (heldKey{}) {
 		return c
@@ -109,7 +107,6 @@ func (c *keptContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ended implements follower.
 func (c *keptContext) ended(cause error) {
 	switch last := c.standing.Add(-1) == 0; {
 	case errors.Is(cause, doclock.ErrLost), last && c.release == nil:

@@ -21,7 +21,8 @@ import (
 )
 
 // Lease is a lock that was granted: an entry that stands in a document. It knows for how
-// long it is valid, what was written under it, and how it ended.
+// long it is valid, what was written under it, and how it ended. It implements
+// doclock.Lease, which has the contracts of its methods.
 type Lease struct {
 	*locker
 	grant      engine.Grant
@@ -102,16 +103,12 @@ func (l *Lease) isOpen() bool {
 	return l.release == nil && (l.phase == held || l.phase == suspended)
 }
 
-// ID implements doclock.Lease.
 func (l *Lease) ID() uuid.UUID { return l.grant.ID }
 
-// Tag implements doclock.Lease.
 func (l *Lease) Tag() string { return l.grant.Tag }
 
-// Fence implements doclock.Lease.
 func (l *Lease) Fence() int64 { return l.grant.Fence }
 
-// DocumentID implements doclock.Lease.
 func (l *Lease) DocumentID() bson.RawValue { return l.grant.Pin.ID() }
 
 // Base is the lease itself, of whoever has it.
@@ -120,7 +117,6 @@ func (l *Lease) Base() *Lease { return l }
 // Place is where the lease's entry is.
 func (l *Lease) Place() (*engine.Engine, engine.Pin) { return l.engine, l.grant.Pin }
 
-// Guard implements doclock.Lease.
 func (l *Lease) Guard() bson.D {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +131,6 @@ func Nothing() bson.D {
 	return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
 }
 
-// Remaining implements doclock.Lease.
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +140,6 @@ func (l *Lease) Remaining() time.Duration {
 	return max(0, l.leftAt(l.engine.Clocks()))
 }
 
-// Err implements doclock.Lease.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +149,6 @@ func (l *Lease) Err() error {
 	return fmt.Errorf("%w: %v: a conversion is under way", doclock.ErrOutcomeUnknown, l.name())
 }
 
-// Done implements doclock.Lease.
 func (l *Lease) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +163,6 @@ func (l *Lease) Done() <-chan struct{} {
 	return l.done
 }
 
-// String implements doclock.Lease.
 func (l *Lease) String() string { return Text(l) }
 
 // LogValue implements [slog.LogValuer] with the same.

@@ -36,7 +36,6 @@ func (v *verdict) isSettled() bool {
 	}
 }
 
-// Release implements doclock.Lease.
 func (l *Lease) Release(ctx context.Context) error { return engine.Raise(l.Unlock(ctx)) }
 
 // Unlock is Release for goroutines that are not the caller's: it raises no panic of a
@@ -249,7 +248,6 @@ type lastCommand struct {
 	judge func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
 }
 
-// UpdateAndRelease implements doclock.Lease.
 func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
@@ -295,7 +293,6 @@ func (l *Lease) lastWritten(ctx context.Context, to *handoff, got engine.Answer,
 	return err
 }
 
-// Delete implements doclock.Lease.
 func (l *Lease) Delete(ctx context.Context) error {
 	if err := l.ready(ctx); err != nil {
 		return err

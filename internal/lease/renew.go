@@ -19,7 +19,6 @@ import (
 // This file has the renewals of one lease, those of many in one command, and the keeper that
 // has them sent in time.
 
-// Renew implements doclock.Lease.
 func (l *Lease) Renew(ctx context.Context) error { return engine.Raise(l.prolong(ctx)) }
 
 // prolong is Renew for goroutines that are not the caller's: it raises no panic.

@@ -74,7 +74,6 @@ func (l *Lease) allowTransactions() {
 	}
 }
 
-// WithTransaction implements doclock.Lease.
 func (l *Lease) WithTransaction(ctx context.Context, fn func(context.Context) error) error {
 	return WithTransaction(ctx, []*Lease{l}, fn)
 }
