@@ -49,10 +49,10 @@ const (
 func (l *Locker) AcquireBatch(ctx context.Context, filter any, tag string, n int, opts ...doclock.AcquireOption) (Leases, error) {
 	b, err := l.beginBatch(ctx, filter, tag, n, opts)
 	if err != nil {
-		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, refusal(err)
 	}
 	leases, err := b.acquire(ctx)
-	return leases, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+	return leases, refusal(err)
 }
 
 // batch is a claim of several documents.

@@ -33,6 +33,12 @@ func notAcquired(err error) error {
 	return oneline.Because(doclock.ErrNotAcquired, err)
 }
 
+// refusal is what the caller of an acquire gets: no other verdict is its own. A panic of his
+// command monitor is raised.
+func refusal(err error) error {
+	return lease.Only(doclock.ErrNotAcquired, engine.Raise(notAcquired(err)))
+}
+
 // endedBy reports that err is the end of ctx, or Close.
 func endedBy(ctx context.Context, err error) bool {
 	return errors.Is(err, doclock.ErrClosed) || attempt.EndedBy(ctx, err)

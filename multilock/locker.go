@@ -106,11 +106,11 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		err = a.refuse("TryAcquire", false)
 	}
 	if err != nil {
-		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, refusal(err)
 	}
 	a.maxWait = new(time.Duration) // 0
 	held, err := a.acquire(ctx)
-	return held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+	return held, refusal(err)
 }
 
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
@@ -123,7 +123,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 		err = a.refuse("Enqueue", true)
 	}
 	if err != nil {
-		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, refusal(err)
 	}
 	l.ops.Enter()
 	defer l.ops.Leave()
@@ -133,7 +133,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	}
 	err = a.failed(ctx, err)
 	a.observed.emitEnd(ctx, nil, err)
-	return nil, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+	return nil, refusal(err)
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
@@ -144,10 +144,10 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
-		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, refusal(err)
 	}
 	held, err := a.acquire(ctx)
-	return held, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+	return held, refusal(err)
 }
 
 // Do holds the lock while fn runs, and releases it whatever happens: return, panic, or
@@ -184,11 +184,11 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 	defer l.ops.Leave()
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
-		return lease.Only(doclock.ErrNotAcquired, notAcquired(err))
+		return refusal(err)
 	}
 	held, err := a.acquire(ctx)
 	if err != nil {
-		return lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
+		return refusal(err)
 	}
 	work, end := held.Work(ctx)
 	f := &function{Context: work, given: ctx, handles: []*lease.Lease{held.Base()}, end: end, atOnce: a.leads}

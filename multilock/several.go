@@ -366,7 +366,7 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	}
 	a, err := w.locker.begin(ctx, w.filter, w.tag, w.opts)
 	if err != nil {
-		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: lease.Only(doclock.ErrNotAcquired, notAcquired(err))}
+		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: refusal(err)}
 	}
 	checked.call = a
 	if a.filter.Pin == nil {
@@ -392,7 +392,7 @@ func (w Want) document() (id bson.RawValue) {
 
 // fault is the error of this want.
 func (w *wanted) fault(err error) error {
-	e := &WantError{Index: w.indexes[0], err: lease.Only(doclock.ErrNotAcquired, notAcquired(err))}
+	e := &WantError{Index: w.indexes[0], err: refusal(err)}
 	if w.call != nil {
 		e.Collection, e.Tag = w.locker.engine.Namespace(), w.request.Tag
 		e.DocumentID = documentOf(w.filter.Pin)
