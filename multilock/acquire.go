@@ -13,6 +13,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
@@ -544,7 +545,7 @@ func (c *call) decode(img *engine.Image, failed func()) error {
 	}()
 	for _, into := range c.into {
 		if err := c.locker.engine.Decode(img, into); err != nil {
-			return oneline.Because(fmt.Errorf("doclock: decode the document into a %T", into), err)
+			return oneline.Because(fmt.Errorf("doclock: decode document %s into a %T", bsonvalue.Readable(img.ID), into), err)
 		}
 	}
 	decoded = true

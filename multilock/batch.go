@@ -11,10 +11,8 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
-	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
-	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -58,9 +56,9 @@ func (l *Locker) AcquireBatch(ctx context.Context, filter any, tag string, n int
 // batch is a claim of several documents.
 type batch struct {
 	*claim
-	n    int
-	into reflect.Value // the caller's slice, or the zero value
-	got  []granted     // in the order of the look-up
+	n     int
+	slice reflect.Value // the caller's, or the zero value
+	got   []granted     // in the order of the look-up
 }
 
 func (l *Locker) beginBatch(ctx context.Context, filter any, tag string, n int, opts []doclock.AcquireOption) (*batch, error) {
@@ -85,7 +83,7 @@ func (l *Locker) beginBatch(ctx context.Context, filter any, tag string, n int, 
 	}
 	b := &batch{claim: &claim{call: c, whole: c.filter}, n: n}
 	if cfg.Into != nil {
-		b.into = into.Elem()
+		b.slice = into.Elem()
 	}
 	return b, nil
 }
@@ -120,23 +118,17 @@ func (b *batch) acquire(ctx context.Context) (leases Leases, err error) {
 
 // decode gives the caller the documents, in his own goroutine, or releases the leases.
 func (b *batch) decode() error {
-	decoded := false
-	defer func() {
-		if !decoded { // or the caller's code has panicked
-			b.locker.ops.Go(func() { b.giveBack(b.got) })
-		}
-	}()
-	if b.into.IsValid() {
-		all := reflect.MakeSlice(b.into.Type(), len(b.got), len(b.got))
-		for i, got := range b.got {
-			target := all.Index(i).Addr().Interface()
-			if err := b.locker.engine.Decode(got.image, target); err != nil {
-				return oneline.Because(fmt.Errorf("doclock: decode document %s into a %T", bsonvalue.Readable(got.image.ID), target), err)
-			}
-		}
-		b.into.Set(all)
+	if !b.slice.IsValid() {
+		return nil
 	}
-	decoded = true
+	all := reflect.MakeSlice(b.slice.Type(), len(b.got), len(b.got))
+	for i, got := range b.got {
+		b.into = []any{all.Index(i).Addr().Interface()}
+		if err := b.call.decode(got.image, func() { b.locker.ops.Go(func() { b.giveBack(b.got) }) }); err != nil {
+			return err
+		}
+	}
+	b.slice.Set(all)
 	return nil
 }
 

@@ -157,7 +157,7 @@ func TestIntoThatFailsReleasesTheLock(t *testing.T) {
 		for name, decode := range decodings() {
 			n := 0
 			into := decoding(func() error { n++; return doclock.ErrConflict })
-			fault{doclock.ErrNotAcquired, []string{"decode the document"}}.check(p, name, decode(p, l, doclock.Into(&into)))
+			fault{doclock.ErrNotAcquired, []string{"decode document 1 into"}}.check(p, name, decode(p, l, doclock.Into(&into)))
 			if n != 1 {
 				p.Errorf("%s: the document was decoded %d times", name, n)
 			}
