@@ -3,6 +3,7 @@ package waitqueue
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,13 @@ type Place struct {
 }
 
 func (p Place) isTaken() bool { return p.Confirm > 0 }
+
+func (p Place) order() int64 {
+	if !p.isTaken() {
+		return math.MaxInt64
+	}
+	return p.Seq
+}
 
 // Known is the knowledge about a waiter that enters. The zero Known is none.
 type Known struct {
@@ -87,17 +95,10 @@ func (w *Waiter) entry() *engine.Entry {
 	return &engine.Entry{ID: w.ID, Seq: w.place.Seq}
 }
 
-// before is the order of the waiters of a tag: those with a place in the document
+// compare is the order of the waiters of a tag: those with a place in the document
 // come first, by place, and then the others, by arrival.
-func (w *Waiter) before(other *Waiter) bool {
-	switch taken := w.place.isTaken(); {
-	case taken != other.place.isTaken():
-		return taken
-	case taken:
-		return w.place.Seq < other.place.Seq
-	default:
-		return w.order < other.order
-	}
+func (w *Waiter) compare(other *Waiter) int {
+	return cmp.Or(cmp.Compare(w.place.order(), other.place.order()), cmp.Compare(w.order, other.order))
 }
 
 // queue holds the waiters of one document, under the queues' lock. It decides
@@ -149,12 +150,7 @@ func (d *queue) push(w *Waiter) {
 }
 
 func (t *tagQueue) insert(w *Waiter) {
-	i, _ := slices.BinarySearchFunc(t.waiters, w, func(a, b *Waiter) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	i, _ := slices.BinarySearchFunc(t.waiters, w, (*Waiter).compare)
 	t.waiters = slices.Insert(t.waiters, i, w)
 }
 
