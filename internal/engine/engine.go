@@ -173,25 +173,19 @@ func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
 	return made.fill(id)
 }
 
-// decisionBy is the decision by an acquire's terms.
-func (e *Engine) decisionBy(tag string, t Terms) decision {
-	d := e.decision(tag, e.LeaseBy(tag, t))
-	if t.Least > 0 {
-		d.until = (t.Least + e.Tolerance).Milliseconds()
-	}
-	return d
-}
-
 // decisionOf is the decision on a request.
 func (e *Engine) decisionOf(r Request) decision {
-	d := e.decisionBy(r.Tag, r.Terms)
+	d := e.decision(r.Tag, e.LeaseBy(r.Tag, r.Terms))
+	if r.Terms.Least > 0 {
+		d.until = (r.Terms.Least + e.Tolerance).Milliseconds()
+	}
 	d.settled = r.Settled
 	return d
 }
 
 // compose is a part of a command, with a placeholder for the id.
 func (e *Engine) compose(p part, tag string, t Terms) any {
-	d, id, path := e.decisionBy(tag, t), placeholder, e.path(tag)
+	d, id, path := e.decisionOf(Request{Tag: tag, Terms: t}), placeholder, e.path(tag)
 	switch p {
 	case acquiring, trying:
 		return d.arrival(p == acquiring, id, cmp.Or(t.Owner, e.Owner))
