@@ -66,10 +66,8 @@ func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOn
 		if len(u.filters) > 0 {
 			return nil, errors.New("a pipeline takes no array filters; use $map and $filter, or a classic update")
 		}
-		if u.stages, err = stagesOf(list); err != nil {
-			return nil, err
-		}
-		return u, e.checkStages(u.stages)
+		u.stages, err = e.stagesOf(list)
+		return u, err
 	}
 	doc, isDocument := encoded.DocumentOK()
 	if err != nil || !isDocument { // its error says what is expected
@@ -212,17 +210,25 @@ func (e *Engine) checkFields(op operator) error {
 	return nil
 }
 
-// checkStages checks what a pipeline does, and its paths.
-func (e *Engine) checkStages(stages []bson.Raw) error {
-	if len(stages) == 0 {
-		return errors.New(`the pipeline is empty; name a stage, as in {"$set": …}`)
+// stagesOf splits a pipeline into its stages, and checks what they do, and their paths.
+func (e *Engine) stagesOf(list bson.RawArray) ([]bson.Raw, error) {
+	values, err := list.Values()
+	if err != nil {
+		return nil, err
 	}
-	for i, stage := range stages {
-		if err := e.checkStage(stage); err != nil {
-			return fmt.Errorf("stage %d: %w", i, err)
+	if len(values) == 0 {
+		return nil, errors.New(`the pipeline is empty; name a stage, as in {"$set": …}`)
+	}
+	stages := make([]bson.Raw, len(values))
+	for i, v := range values {
+		if stages[i], err = documentOf(v); err == nil {
+			err = e.checkStage(stages[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("stage %d: %w", i, err)
 		}
 	}
-	return nil
+	return stages, nil
 }
 
 func (e *Engine) checkStage(stage bson.Raw) error {
@@ -290,21 +296,6 @@ func documentOf(v bson.RawValue) (bson.Raw, error) {
 	default:
 		return nil, fmt.Errorf("a value of type %s is not a document; %s", v.Type, wantDocument)
 	}
-}
-
-// stagesOf are the stages of a pipeline.
-func stagesOf(list bson.RawArray) ([]bson.Raw, error) {
-	values, err := list.Values()
-	if err != nil {
-		return nil, err
-	}
-	stages := make([]bson.Raw, len(values))
-	for i, v := range values {
-		if stages[i], err = documentOf(v); err != nil {
-			return nil, fmt.Errorf("stage %d: %w", i, err)
-		}
-	}
-	return stages, nil
 }
 
 // keysOf reads the argument of $set: a document.
