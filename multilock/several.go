@@ -187,6 +187,11 @@ type Leases []doclock.Lease
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 	handles, others := ls.handles()
 	ctx = lease.KeepAlive(ctx, handles)
+	if slices.Contains(ls, nil) {
+		ended, end := context.WithCancelCause(ctx)
+		end(errNone)
+		ctx = ended
+	}
 	for _, l := range others {
 		ctx = l.KeepAlive(ctx)
 	}
@@ -222,6 +227,9 @@ func (ls Leases) Release(ctx context.Context) error {
 func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease) error) error {
 	handles, others := ls.handles()
 	var errs, rest []error
+	if slices.Contains(ls, nil) {
+		rest = append(rest, errNone)
+	}
 	var all sync.WaitGroup
 	all.Go(func() { errs = own(handles) })
 	for _, l := range others {
@@ -269,12 +277,8 @@ func (ls Leases) WithTransaction(ctx context.Context, fn func(ctx context.Contex
 	return lease.WithTransaction(ctx, all, fn)
 }
 
-// handles are the leases of Lockers, each once, and the others: fakes of a caller's, and
-// none for all that are nil.
+// handles are the leases of Lockers, each once, and the others: fakes of a caller's.
 func (ls Leases) handles() (handles []*lease.Lease, others []doclock.Lease) {
-	if slices.Contains(ls, nil) {
-		others = append(others, none{})
-	}
 	for _, l := range ls {
 		h, own := l.(*lease.Lease)
 		switch {
@@ -287,20 +291,8 @@ func (ls Leases) handles() (handles []*lease.Lease, others []doclock.Lease) {
 	return handles, others
 }
 
-// none is a lease that was never acquired.
-type none struct{ doclock.Lease }
-
+// errNone is the loss of a nil lease.
 var errNone = fmt.Errorf("%w: it was never acquired", doclock.ErrLost)
-
-func (none) Release(context.Context) error { return errNone }
-
-func (none) Renew(context.Context) error { return errNone }
-
-func (none) KeepAlive(ctx context.Context) context.Context {
-	ctx, end := context.WithCancelCause(ctx)
-	end(errNone)
-	return ctx
-}
 
 // Want describes one of several leases that [AcquireAll] and [DoAll] acquire
 // together. [Locker.Want] makes it.
