@@ -414,9 +414,6 @@ func (i *idle) enter(key string) (*idleQueue, *idler) {
 	if q == nil {
 		q = &idleQueue{longest: i.longest, since: now, last: now, stir: shortestStir}
 		q.schedule()
-		if i.queues == nil {
-			i.queues = map[string]*idleQueue{}
-		}
 		i.queues[key] = q
 	}
 	own := &idler{nudge: make(chan struct{}, 1)}

@@ -108,9 +108,6 @@ func (c *call) join(ctx context.Context) *share {
 	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
-	if all.all == nil {
-		all.all = map[string]*share{}
-	}
 	if joins {
 		all.all[key] = s
 	}

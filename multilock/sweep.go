@@ -45,9 +45,6 @@ func (l *Locker) sweep(img *engine.Image) {
 func (s *sweeper) begin(m engine.Mark) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.marks == nil {
-		s.marks = map[uuid.UUID]bool{}
-	}
 	begins := !s.marks[m.ID]
 	s.marks[m.ID] = true
 	return begins

@@ -280,7 +280,7 @@ type Leases struct {
 func NewLeases(e *engine.Engine, ops *attempt.Group, succession Succession, observer *Observer) *Leases {
 	ls := &Leases{
 		locker: locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
-		keeper: newKeeper(e), settles: settles{engine: e},
+		keeper: newKeeper(e), settles: settles{engine: e, all: map[uuid.UUID]*settling{}},
 		all: map[uuid.UUID][]*Lease{},
 	}
 	ls.leases = ls

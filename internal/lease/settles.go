@@ -71,9 +71,6 @@ func (s *settles) find(id uuid.UUID) (one *settling, begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.all, func(_ uuid.UUID, other *settling) bool { return other.over && !s.fresh(other) })
-	if s.all == nil {
-		s.all = map[uuid.UUID]*settling{}
-	}
 	if one = s.all[id]; one != nil {
 		return one, false
 	}
