@@ -88,11 +88,15 @@ func (l *Lease) inBatch() int { return max(1, min(batchSize, int(l.bounds().Time
 // renewed one by one, four at a time, must all be sent in a small part of the time
 // that they have left.
 func long(leases []*Lease) time.Duration {
-	shortest := time.Duration(math.MaxInt64)
+	return shortest(leases, func(l *Lease) time.Duration { return l.left() / 128 })
+}
+
+func shortest(leases []*Lease, of func(*Lease) time.Duration) time.Duration {
+	least := time.Duration(math.MaxInt64)
 	for _, l := range leases {
-		shortest = min(shortest, l.left()/128)
+		least = min(least, of(l))
 	}
-	return shortest
+	return least
 }
 
 // failure says what a renewal's failure means for the next try. The zero failure is
@@ -207,21 +211,15 @@ func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTi
 // time, and a few tries remain whenever the trouble ends. The leases of one command have
 // one rest, or else each would need a command of its own.
 func rest(leases []*Lease) time.Duration {
-	shortest := time.Duration(math.MaxInt64)
-	for _, l := range leases {
-		shortest = min(shortest, max(l.pause(), l.left()/2))
-	}
-	return shortest/2 + rand.N(shortest)
+	longest := shortest(leases, func(l *Lease) time.Duration { return max(l.pause(), l.left()/2) })
+	return longest/2 + rand.N(longest)
 }
 
 // timeoutFor bounds a command for several leases: by the attempt timeout, and
 // so that each has time left for a command of its own.
 func timeoutFor(leases []*Lease) (context.Context, context.CancelFunc) {
-	shortest := leases[0].left() / 2
-	for _, l := range leases {
-		shortest = min(shortest, l.bounds().Timeout, l.left()/2)
-	}
-	return context.WithTimeout(counted(context.Background(), leases), shortest)
+	timeout := shortest(leases, func(l *Lease) time.Duration { return min(l.bounds().Timeout, l.left()/2) })
+	return context.WithTimeout(counted(context.Background(), leases), timeout)
 }
 
 // Somebody may lock documents against all writes, and a renewal that waits for one of
