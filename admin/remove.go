@@ -62,7 +62,7 @@ const mostSettles = 5
 func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image, err error) {
 	for range mostSettles {
 		err = d.write(ctx, func(ctx context.Context) (err error) { before, err = d.engine.RemoveExactly(ctx, x); return err })
-		if has, unknown := d.engine.HasTransactions(ctx); before != nil || err != nil || !has {
+		if has, unknown := d.engine.HasMembers(ctx); before != nil || err != nil || !has {
 			return before, cmp.Or(err, unknown)
 		}
 		var now *engine.Image

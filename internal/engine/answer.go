@@ -170,9 +170,10 @@ const (
 	single
 )
 
-// hasMembers asks the server once, by the driver's own command for that. A server
+// HasMembers reports whether the server has members, or is a router: others have no
+// transactions. It asks once, by the driver's own command for that. A server
 // that doesn't know it (MongoDB 4.4.0) refuses the read, if it has no members.
-func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
+func (e *Engine) HasMembers(ctx context.Context) (bool, error) {
 	if e.members.Load() == unasked {
 		var hello bson.Raw
 		err := e.failed(guard(func() (err error) {
@@ -199,7 +200,7 @@ func (e *Engine) newest(ctx context.Context, s search) (docs []bson.Raw, sent Re
 	if sent, err = e.begin(ctx); err != nil {
 		return nil, sent, err
 	}
-	has, err := e.hasMembers(ctx)
+	has, err := e.HasMembers(ctx)
 	if err != nil {
 		return nil, sent, err
 	}
@@ -221,7 +222,7 @@ func (e *Engine) lost(ctx context.Context, a Answer, err error, pin Pin, own fun
 	if err != nil {
 		return a, err
 	}
-	has, err := e.hasMembers(ctx)
+	has, err := e.HasMembers(ctx)
 	if err != nil {
 		return a, unproven(err)
 	}
@@ -253,7 +254,7 @@ func (e *Engine) proven(ctx context.Context, a Answer, pin Pin, own func(Entry) 
 func (e *Engine) Absent(ctx context.Context, f Filter) error { return e.absent(ctx, f.doc) }
 
 func (e *Engine) absent(ctx context.Context, filter any) error {
-	has, err := e.hasMembers(ctx)
+	has, err := e.HasMembers(ctx)
 	if err != nil {
 		return unproven(err)
 	}

@@ -64,10 +64,6 @@ var (
 	})
 )
 
-// HasTransactions reports whether the server has members, or is a router: others have no
-// transactions.
-func (e *Engine) HasTransactions(ctx context.Context) (bool, error) { return e.hasMembers(ctx) }
-
 // SetMark gives the grant's entry another mark. Before is the one that it has, or none. A
 // repeat finds the mark that it has set. The outcome is Applied, or Lost. The lock has a
 // version from then on that programs without this rule leave alone.

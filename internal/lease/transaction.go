@@ -119,7 +119,7 @@ func withTransaction(ctx context.Context, leases []*Lease, fn func(context.Conte
 func (l *Lease) supports(ctx context.Context) error {
 	var has bool
 	err := attempt.Read(ctx, l.bounds(), func(ctx context.Context) (err error) {
-		has, err = l.engine.HasTransactions(ctx)
+		has, err = l.engine.HasMembers(ctx)
 		return err
 	})
 	switch {
