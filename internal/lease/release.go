@@ -238,34 +238,23 @@ func (l *Lease) publish(ctx context.Context, v *verdict, how doclock.EventHow, e
 	return true
 }
 
-// lastCommand is a command that releases the lock and does something else with it.
-type lastCommand struct {
-	name string // in errors
-	send func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error)
-
-	// judge is the verdict on an answer. unsure is set if an earlier attempt may have
-	// been executed.
-	judge func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
-}
-
 func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
 		return err
 	}
-	if !u.Releases(l.grant) {
-		return l.end(ctx, func(ctx context.Context, to *handoff) (err, released error) { return l.writeAndRelease(ctx, to, u) })
-	}
-	return l.endBy(ctx, lastCommand{
-		name: "update",
-		send: func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
+	return l.end(ctx, func(ctx context.Context, to *handoff) (err, released error) {
+		if !u.Releases(l.grant) {
+			return l.writeAndRelease(ctx, to, u)
+		}
+		first := l.engine.Clocks()
+		return l.sendLast(ctx, "update", to, func(ctx context.Context) (engine.Answer, error) {
 			done, err := to.writeAndRelease(ctx, first, u)
 			if done || err != nil {
 				return engine.Answer{Outcome: engine.Applied}, err
 			}
 			return l.commands.WriteAndRelease(ctx, l.grant, u)
-		},
-		judge: l.lastWritten,
+		}, l.lastWritten)
 	})
 }
 
@@ -301,12 +290,8 @@ func (l *Lease) Delete(ctx context.Context) error {
 		return fmt.Errorf("%w: Delete under %q, which does not exclude %q: a lease of that tag would go on beside another document of this _id; "+
 			"delete under a tag that excludes all tags of the rules", doclock.ErrInvalidArgument, l.Tag(), other)
 	}
-	return l.endBy(ctx, lastCommand{
-		name: "delete",
-		send: func(ctx context.Context, _ *handoff, _ engine.Reading) (engine.Answer, error) {
-			return l.commands.Delete(ctx, l.grant)
-		},
-		judge: l.deleted,
+	return l.end(ctx, func(ctx context.Context, to *handoff) (err, released error) {
+		return l.sendLast(ctx, "delete", to, func(ctx context.Context) (engine.Answer, error) { return l.commands.Delete(ctx, l.grant) }, l.deleted)
 	})
 }
 
@@ -333,11 +318,6 @@ func (l *Lease) deleted(ctx context.Context, _ *handoff, got engine.Answer, unsu
 		}
 	}
 	return l.removed(ctx, "delete", got, unsure)
-}
-
-// endBy ends the lease with the command.
-func (l *Lease) endBy(ctx context.Context, c lastCommand) error {
-	return l.end(ctx, func(ctx context.Context, to *handoff) (err, released error) { return l.sendLast(ctx, to, c) })
 }
 
 // end ends the lease with commands, whose verdict last returns, and the lock's.
@@ -385,32 +365,36 @@ func (l *Lease) claimAll(ctx context.Context) (*verdict, error) {
 	return l.release, nil
 }
 
-// sendLast sends the command, and returns its verdict and the lock's. Right before that
-// the validity ends. One that was never sent leaves the lease as it is. A plain release
-// follows if the command may not have released the lock. That is safe even if an attempt
-// is still on its way: both need the lease's entry, and both remove it.
-func (l *Lease) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
+// verdictOn is the verdict on an answer. unsure is set if an earlier attempt may have been
+// executed.
+type verdictOn func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
+
+// sendLast sends a command that releases the lock and does something else with it, and returns
+// its verdict and the lock's. Right before that the validity ends. One that was never sent
+// leaves the lease as it is. A plain release follows if the command may not have released the
+// lock. That is safe even if an attempt is still on its way: both need the lease's entry, and
+// both remove it.
+func (l *Lease) sendLast(ctx context.Context, command string, to *handoff, send func(context.Context) (engine.Answer, error), judge verdictOn) (err, released error) {
 	if l.declaredLoss() != nil {
 		released = l.sendRelease(attempt.Detached(ctx), to, nil)
 		return released, released
 	}
-	first := l.engine.Clocks()
-	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return c.send(ctx, to, first) })
+	got, unsure, err := settle(ctx, l, send)
 	switch {
 	case err == nil:
-		err = c.judge(ctx, to, got, unsure)
+		err = judge(ctx, to, got, unsure)
 		return err, err
 	case engine.Revoke(ctx), // and the caller may go on
 		unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be sent
-		err = l.Judge(l.failed(c.name, err))
+		err = l.Judge(l.failed(command, err))
 		return err, err
 	}
 	released = l.sendRelease(attempt.Detached(ctx), to, nil)
 	if unsure != nil { // what the release finds proves nothing more
-		err = l.unknown(c.name, unsure)
+		err = l.unknown(command, unsure)
 		return err, err
 	}
-	return Besides(l.failed(c.name, err), released), released
+	return Besides(l.failed(command, err), released), released
 }
 
 // writeAndRelease writes, and releases by a command of its own.
