@@ -415,8 +415,7 @@ func (c *call) run(ctx context.Context) (granted, error) {
 // takeBack releases a lease whose caller has left.
 func (c *call) takeBack(late *lease.Lease) {
 	if late != nil {
-		late.Unused()
-		_ = c.locker.cleanup.released(c.request, late, late.Unlock(context.Background()))
+		_ = c.locker.cleanup.takeBack(context.Background(), c.request, late)
 	}
 }
 
@@ -526,7 +525,7 @@ func (a *arrival) result(got granted) waitqueue.Result {
 
 // deliver gives the caller the document of a lease, which is released if that fails.
 func (c *call) deliver(got granted) (*lease.Lease, error) {
-	err := c.decode(got.image, func() { c.locker.cleanup.release(context.Background(), c.request, got.lease, nil) })
+	err := c.decode(got.image, func() { c.locker.cleanup.release(context.Background(), c.request, got.lease) })
 	if err != nil {
 		return nil, notAcquired(c.doubted(err))
 	}

@@ -104,17 +104,16 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 	}
 }
 
-// release releases in the background a lease that no caller has got, of an acquire
-// with this request, so that it keeps nobody out any longer: one that is lost does not. An
-// observer gets ctx's values.
-func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Lease, answer func(error)) {
+// takeBack releases a lease that no caller has got, of an acquire with this request, so that
+// it keeps nobody out any longer: one that is lost does not. An observer gets ctx's values.
+func (c *cleanup) takeBack(ctx context.Context, r engine.Request, held *lease.Lease) error {
 	held.Unused()
-	c.locker.ops.Go(func() {
-		err := c.released(r, held, held.Unlock(attempt.Detached(ctx)))
-		if answer != nil {
-			answer(err)
-		}
-	})
+	return c.released(r, held, held.Unlock(attempt.Detached(ctx)))
+}
+
+// release is takeBack in the background.
+func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Lease) {
+	c.locker.ops.Go(func() { _ = c.takeBack(ctx, r, held) })
 }
 
 // released takes over what a release in the background has not removed, and returns why: a

@@ -104,7 +104,8 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held []*lease.Lease, e
 func giveBack(ctx context.Context, ordered []*wanted, held []*lease.Lease) {
 	answers := make(chan error, len(held))
 	for i, h := range held {
-		ordered[i].locker.cleanup.release(ctx, ordered[i].request, h, func(err error) { answers <- err })
+		own := ordered[i]
+		own.locker.ops.Go(func() { answers <- own.locker.cleanup.takeBack(ctx, own.request, h) })
 	}
 	for range held {
 		select {

@@ -177,7 +177,7 @@ func (s *share) quit(c *call) {
 		s.end(errors.New("all callers have left"))
 	}
 	if nobody && got != nil { // it has come at the same time
-		c.locker.cleanup.release(context.Background(), c.request, got, nil)
+		c.locker.cleanup.release(context.Background(), c.request, got)
 	}
 }
 

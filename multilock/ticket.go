@@ -312,7 +312,7 @@ func (t *Ticket) cancel(answer func(error)) {
 	case nothing:
 		over(nil)
 	case held != nil: // granted to a caller who had given up
-		t.locker.cleanup.release(context.Background(), t.request, held, over)
+		over(t.locker.cleanup.takeBack(context.Background(), t.request, held))
 	default:
 		t.discard(over)
 	}
