@@ -43,8 +43,6 @@ func (g gate) tryLock() bool {
 	}
 }
 
-func (g gate) isLocked() bool { return len(g) > 0 }
-
 // fill takes all places of a gate that has several. One caller does at a time.
 func (g gate) fill(ctx context.Context) error {
 	for i := range cap(g) {

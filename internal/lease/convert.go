@@ -213,10 +213,3 @@ func (l *Lease) doubtBy(err error) {
 	defer l.mu.Unlock()
 	l.doubt = err
 }
-
-// isDoubted says that the lease may be replaced.
-func (l *Lease) isDoubted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.doubt != nil
-}

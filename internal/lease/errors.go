@@ -70,12 +70,15 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 // server lets nobody in but by a break or a take-over. After that nobody knows. Nor does anybody know after a
 // server has found no entry, without a proof, or after a conversion of unknown outcome.
 func (l *Lease) Judge(err error) error {
+	l.mu.Lock()
+	doubted := l.doubt != nil
+	l.mu.Unlock()
 	switch {
 	case !repeatable(err), errors.Is(err, doclock.ErrOutcomeUnknown):
 		return err
 	case engine.AsFailure(err).Unproven:
 		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
-	case l.isDoubted():
+	case doubted:
 		return fmt.Errorf("%w: a conversion may have been executed, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)
 	case l.left() <= 0:
 		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)

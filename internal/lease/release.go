@@ -140,7 +140,13 @@ func (l *Lease) sendRelease(ctx context.Context, to *handoff, unsure error) erro
 	ctx = engine.WithSending(ctx, l.sending(nil))
 	l.giveUp() // before anything is sent
 	first := l.engine.Clocks()
-	got, again, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.releaseTo(ctx, to, first) })
+	got, again, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { // the answer says nothing of an earlier attempt
+		done, err := to.release(ctx, first)
+		if done || err != nil {
+			return engine.Answer{Outcome: engine.Released}, err
+		}
+		return l.commands.Release(ctx, l.last())
+	})
 	switch unsure = cmp.Or(again, unsure); {
 	case known != nil:
 		return oneline.Join(known, engine.PanicIn(err))
@@ -151,15 +157,6 @@ func (l *Lease) sendRelease(ctx context.Context, to *handoff, unsure error) erro
 	default:
 		return l.removed(ctx, "release", got, unsure)
 	}
-}
-
-// releaseTo sends one attempt. Its answer says nothing of an earlier attempt.
-func (l *Lease) releaseTo(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
-	done, err := to.release(ctx, first)
-	if done || err != nil {
-		return engine.Answer{Outcome: engine.Released}, err
-	}
-	return l.commands.Release(ctx, l.last())
 }
 
 // removed is the verdict on a command that removes the entry from the
@@ -565,7 +562,11 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 	})
 	err = l.tell(ctx, v, err, l.concludeDetach)
 	if err != nil && !errors.Is(err, doclock.ErrLost) {
-		l.reopen(v) // a release waits for the detach's end
+		l.mu.Lock()
+		if l.release == v {
+			l.release = nil // a release waits for the detach's end
+		}
+		l.mu.Unlock()
 	}
 	if err != nil && (!errors.Is(err, doclock.ErrOutcomeUnknown) || repeatable(err)) {
 		return "", err
@@ -644,14 +645,5 @@ func (l *Lease) concludeDetach(ctx context.Context, v *verdict, err error) {
 		if errors.Is(err, doclock.ErrOutcomeUnknown) {
 			l.release = nil
 		}
-	}
-}
-
-// reopen lets a release be claimed again.
-func (l *Lease) reopen(v *verdict) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.release == v {
-		l.release = nil
 	}
 }

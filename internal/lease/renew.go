@@ -427,7 +427,9 @@ func (k *keeper) send(commands [][]*Lease, places gate) {
 // carryOut sends one command. One that takes long leaves its first place to another.
 func (k *keeper) carryOut(leases []*Lease, places gate) {
 	defer places.unlock()
-	leases = k.stillKept(leases)
+	k.mu.Lock()
+	leases = slices.DeleteFunc(leases, func(l *Lease) bool { _, kept := k.kept[l]; return !kept })
+	k.mu.Unlock()
 	waiting := 0
 	if places == k.out { // else it is stuck, and delays no others
 		waiting = int(k.waiting.Add(-1))
@@ -445,17 +447,6 @@ func (k *keeper) carryOut(leases []*Lease, places gate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.putBack(leases, failed.alone, resting, now)
-}
-
-func (k *keeper) stillKept(all []*Lease) (leases []*Lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, l := range all {
-		if _, kept := k.kept[l]; kept {
-			leases = append(leases, l)
-		}
-	}
-	return leases
 }
 
 // putBack lets leases rest until they are due again, or if they were not renewed for

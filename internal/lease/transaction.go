@@ -351,7 +351,9 @@ func (t *transaction) commit(ctx context.Context) error {
 	case err != nil, fresh.left(p.engine.Clocks()) <= 0: // its fence may have been removed since
 		err := p.unknown("transaction", oneline.Join(refused, err))
 		for _, l := range t.leases {
-			l.leaveUndecided(err)
+			l.mu.Lock()
+			l.undecided = err // the lease is left to its expiry, and who comes next settles what may be committed yet
+			l.mu.Unlock()
 		}
 		return err
 	case panicked:
@@ -376,14 +378,6 @@ func (p *part) decide(ctx context.Context) (applied bool, err error) {
 		return err
 	})
 	return err == nil && number >= p.number, err
-}
-
-// leaveUndecided leaves the lease to its expiry: a transaction under it may be committed yet, and
-// who comes next settles that.
-func (l *Lease) leaveUndecided(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.undecided = err
 }
 
 // isUndecided is the error of a transaction of unknown outcome, or nil.

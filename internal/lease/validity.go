@@ -158,7 +158,7 @@ func (l *Lease) runOut(now engine.Reading) error {
 	switch {
 	case l.atLimit(now):
 		loss.Reason = doclock.LossHeldAtMost
-	case l.renewing.isLocked() || slices.ContainsFunc(l.followers, func(f follower) bool { _, only := f.(*ender); return !only }):
+	case len(l.renewing) > 0 || slices.ContainsFunc(l.followers, func(f follower) bool { _, only := f.(*ender); return !only }):
 		loss.Reason = doclock.LossExpired
 	}
 	l.ranOut = loss
