@@ -74,10 +74,6 @@ type leftover struct {
 	reported bool          // that it has failed
 }
 
-func newCleanup(l *Locker) *cleanup {
-	return &cleanup{locker: l, debts: map[string]*debt{}}
-}
-
 // life is how long a request's entry lives if it is not extended.
 func (c *cleanup) life(r engine.Request) time.Duration {
 	e := c.locker.engine

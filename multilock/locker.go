@@ -93,7 +93,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closed:  closed,
 		Holds:   l.leases.Valid,
 	})
-	l.cleanup = newCleanup(l)
+	l.cleanup = &cleanup{locker: l, debts: map[string]*debt{}}
 	return l, nil
 }
 

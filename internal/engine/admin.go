@@ -68,7 +68,7 @@ func (e *Engine) DeleteIdle(ctx context.Context, pins []Pin, idle time.Duration)
 	d := e.decision("", 0)
 	statements := make([]bson.Raw, len(pins))
 	for i, pin := range pins {
-		statements[i] = deleteOf(pin.and(d.when(d.idle(idle, e.ShardKey), false)))
+		statements[i] = assemble(0).add("q", value(pin.and(d.when(d.idle(idle, e.ShardKey), false)))).add("limit", value(1)).end()
 	}
 	reply, err := e.statements(ctx, e.name, forAdmin, "delete", statements...)
 	return counted(reply, "n"), err

@@ -133,12 +133,6 @@ func (d decision) blockedBy(counts expr) (tests []expr) {
 	return append(tests, nth(filter("$$strange", "t", nth(filter("$$t.v", "e", counts), 0)), 0))
 }
 
-// renewal is the pipeline of renew. The filter has already checked that the
-// entry is present.
-func (d decision) renewal(id expr) bson.A {
-	return stage(d.own[1:], inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
-}
-
 // resumption is the pipeline of resume. The filter has checked that an entry
 // has the key.
 func (d decision) resumption(key, id expr, owner string) bson.A {

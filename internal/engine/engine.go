@@ -192,7 +192,7 @@ func (e *Engine) compose(p part, tag string, t Terms) any {
 	case confirming:
 		return d.confirmation(id)
 	case renewing:
-		return d.renewal(id)
+		return stage(path, inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})) // which the filter has found
 	case releasing:
 		return bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: bson.D{{Key: idKey, Value: id}}}}}}
 	case leaving:

@@ -151,10 +151,6 @@ func updateOf(query, update any) bson.Raw { return updating(query, update).end()
 
 func upsertOf(query, update any) bson.Raw { return updating(query, update).add("upsert", yes).end() }
 
-func deleteOf(query any) bson.Raw {
-	return assemble(0).add("q", encoded(query)).add("limit", value(1)).end()
-}
-
 func updating(query, update any) assembly {
 	q, u := encoded(query), encoded(update)
 	return assemble(len(q.Value)+len(u.Value)+16).add("q", q).add("u", u)
