@@ -56,7 +56,7 @@ func (c *call) shares() bool {
 // none. An acquire that tries once waits for no other's.
 func (c *call) share(ctx context.Context) (*user, error) {
 	s := c.join(ctx)
-	if !s.hasEnded() {
+	if !attempt.IsClosed(s.ended) {
 		if err := s.wait(ctx, c); err != nil {
 			s.quit(c)
 			return nil, c.failed(ctx, err)
@@ -104,7 +104,7 @@ func (c *call) join(ctx context.Context) *share {
 		s.users++
 		return s
 	}
-	joins := s == nil || s.hasEnded() || !c.tries() // else others may join that one
+	joins := s == nil || attempt.IsClosed(s.ended) || !c.tries() // else others may join that one
 	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
@@ -119,19 +119,10 @@ func (c *call) join(ctx context.Context) *share {
 
 // takes says that the caller may join. The shares are locked.
 func (s *share) takes(c *call) bool {
-	if !s.hasEnded() {
+	if !attempt.IsClosed(s.ended) {
 		return !s.try && !c.tries()
 	}
 	return s.err == nil && c.locker.queues.Now() < s.until && s.got.lease.Err() == nil
-}
-
-func (s *share) hasEnded() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // begin acquires the lease. If the grant's image shows an entry that the tag respects,

@@ -25,9 +25,12 @@ func NewGroup() *Group {
 func (g *Group) Closing() <-chan struct{} { return g.closing }
 
 // Closed says that the group is closing.
-func (g *Group) Closed() bool {
+func (g *Group) Closed() bool { return IsClosed(g.closing) }
+
+// IsClosed says that a channel is closed, on which nothing is sent.
+func IsClosed(c <-chan struct{}) bool {
 	select {
-	case <-g.closing:
+	case <-c:
 		return true
 	default:
 		return false

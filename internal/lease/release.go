@@ -27,15 +27,6 @@ type verdict struct {
 	unknown bool // the event of the unknown outcome was emitted
 }
 
-func (v *verdict) isSettled() bool {
-	select {
-	case <-v.done:
-		return true
-	default:
-		return false
-	}
-}
-
 func (l *Lease) Release(ctx context.Context) error { return engine.Raise(l.Unlock(ctx)) }
 
 // Unlock is Release for goroutines that are not the caller's: it raises no panic of a
@@ -85,7 +76,7 @@ func (l *Lease) claim() (v *verdict, first bool) {
 // await waits for the verdict, for as long as the caller does. It waits for an attempt by
 // itself if the caller's context had ended before the call, as in a defer.
 func (l *Lease) await(ctx context.Context, v *verdict) error {
-	if v.isSettled() {
+	if attempt.IsClosed(v.done) {
 		return v.err
 	}
 	caller, stop := l.callerContext(ctx)
@@ -224,7 +215,7 @@ func (l *Lease) conclude(ctx context.Context, v *verdict, err error) {
 // publish publishes the verdict, unless the caller who has revoked the command has. A
 // lease that goes on has no event of its end. The lease is locked.
 func (l *Lease) publish(ctx context.Context, v *verdict, how doclock.EventHow, err error) bool {
-	if v.isSettled() {
+	if attempt.IsClosed(v.done) {
 		return false
 	}
 	if !repeatable(err) || l.cause != nil {
