@@ -138,13 +138,12 @@ func TestTemplatesAreBounded(t *testing.T) {
 	if n := len(e.templates); n != 4 {
 		t.Errorf("%d templates were made for four commands", n)
 	}
-	most := otherTemplates + int(parts)*len(e.Rules())
-	for i := range most + 10 {
+	for i := range mostTemplates + 10 {
 		owner := fmt.Sprintf("job %d", i)
 		if update := e.arriving(Request{Tag: "write", Terms: Terms{Owner: owner}}); !bytes.Contains(update.Value, []byte(owner+"\x00")) {
 			t.Fatalf("the template of %q has another owner", owner)
 		}
-		if n := len(e.templates); n > most {
+		if n := len(e.templates); n > mostTemplates {
 			t.Fatalf("%d templates are kept", n)
 		}
 	}

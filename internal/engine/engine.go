@@ -137,7 +137,6 @@ const (
 	image     // a projection
 	imageWith // the document as of the grant
 	fences    // a projection: the own tag's ids and fencing tokens, and their times
-	parts     // their number
 )
 
 type templateKey struct {
@@ -146,9 +145,9 @@ type templateKey struct {
 	terms Terms
 }
 
-// otherTemplates is the number of templates that are kept beside those of the Locker's
-// own terms. Most programs use few terms, but some a new owner for each acquire.
-const otherTemplates = 64
+// mostTemplates is the number of templates that are kept. Most programs use few terms, but
+// some a new owner for each acquire.
+const mostTemplates = 512
 
 // fill is a part of a command with this id, by an acquire's terms.
 func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
@@ -160,11 +159,8 @@ func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
 	e.mu.Lock()
 	made := e.templates[key]
 	if made == nil {
-		for other := range e.templates { // any one: to make it again costs less than to send it
-			if len(e.templates) < otherTemplates+int(parts)*len(e.order) {
-				break
-			}
-			delete(e.templates, other)
+		if len(e.templates) == mostTemplates { // to make one again costs less than to send it
+			clear(e.templates)
 		}
 		made = newTemplate(e.compose(p, tag, t))
 		e.templates[key] = made
