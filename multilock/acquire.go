@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -45,24 +46,12 @@ type call struct {
 // progress is what a caller is told who leaves: the last conflict, and why the last
 // attempt has no answer.
 type progress struct {
+	unsure atomic.Int32 // arrivals that were executed, or may be
+
 	mu       sync.Mutex
 	conflict error
 	sent     time.Time // when the attempt began that is under way, or zero
 	ended    error     // how the last one ended, or nil if it was answered
-	unsure   int       // arrivals that were executed, or may be
-}
-
-// addUnsure counts arrivals that were executed, or may be.
-func (p *progress) addUnsure(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unsure += n
-}
-
-func (p *progress) isUnsure() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.unsure > 0
 }
 
 // note keeps a conflict.
@@ -270,7 +259,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 
 // doubted says of a take-over that fails that it may have ended what it names.
 func (c *call) doubted(err error) error {
-	if len(c.request.TakeOver) == 0 || !c.progress.isUnsure() {
+	if len(c.request.TakeOver) == 0 || c.progress.unsure.Load() == 0 {
 		return err
 	}
 	return oneline.Join(err, errMayHaveEnded)
@@ -339,11 +328,7 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 		return nil, err
 	}
 	if c.shares() {
-		u, err := c.share(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return u, nil
+		return c.share(ctx)
 	}
 	if c.skip {
 		claiming, end := c.untilClose(ctx)

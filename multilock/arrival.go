@@ -129,7 +129,7 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 		if a.unsure.n > 0 {
 			filter = e.Again(filter, r)
 		}
-		a.progress.addUnsure(1)
+		a.progress.unsure.Add(1)
 		got, err = e.Acquire(ctx, filter, r)
 		if err == nil && got.Outcome == engine.NotFound {
 			err = e.Absent(ctx, filter)
@@ -138,7 +138,7 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 		case err != nil && !engine.AsFailure(err).Nothing:
 			a.unsure.count()
 		case err != nil || got.Outcome != engine.Granted:
-			a.progress.addUnsure(-1)
+			a.progress.unsure.Add(-1)
 		}
 		return err
 	})

@@ -51,7 +51,7 @@ func (c *call) nested() error {
 	for _, h := range c.holding {
 		entry, standing := h.Standing()
 		again := slices.ContainsFunc(img.Lock.Entries, func(other engine.Entry) bool { return other.ID == entry.ID }) // two leases may have one entry
-		if of, _ := h.Place(); standing && !again && of.SamePlace(c.locker.engine) && c.isOf(h) {
+		if of, _ := h.Place(); standing && !again && of.SameClient(c.locker.engine) && c.isOf(h) {
 			img.Lock.Entries = append(img.Lock.Entries, entry)
 		}
 	}

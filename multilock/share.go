@@ -54,7 +54,7 @@ func (c *call) shares() bool {
 
 // share joins a lease of this process, or the acquire of one, which it begins if there is
 // none. An acquire that tries once waits for no other's.
-func (c *call) share(ctx context.Context) (*user, error) {
+func (c *call) share(ctx context.Context) (holder, error) {
 	s := c.join(ctx)
 	if !attempt.IsClosed(s.ended) {
 		if err := s.wait(ctx, c); err != nil {

@@ -93,12 +93,6 @@ func (e *Engine) Rules() relations.Rules { return e.rules }
 // Namespace is the collection's name after its database's, as in "shop.orders".
 func (e *Engine) Namespace() string { return e.coll.Database().Name() + "." + e.coll.Name() }
 
-// SamePlace says that both engines lock in one field of one collection, by one
-// client: two clients may be of two clusters.
-func (e *Engine) SamePlace(other *Engine) bool {
-	return e.SameClient(other) && e.SameNames(other)
-}
-
 // SameNames says that both engines lock in fields and collections of the same names.
 func (e *Engine) SameNames(other *Engine) bool {
 	return e.Namespace() == other.Namespace() && e.Field == other.Field

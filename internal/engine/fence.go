@@ -160,7 +160,8 @@ func madeMeanwhile(err error) error {
 	return err
 }
 
-// SameClient says that both engines are of one client, whose sessions are of both.
+// SameClient says that both engines are of one client, whose sessions are of both. Two clients
+// may be of two clusters.
 func (e *Engine) SameClient(other *Engine) bool {
 	return e.coll.Database().Client() == other.coll.Database().Client()
 }
