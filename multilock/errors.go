@@ -155,7 +155,6 @@ func (c *call) notFound() error {
 	}
 }
 
-// Is is for [errors.Is].
 func (e *notFound) Is(target error) bool { return target == doclock.ErrNotFound }
 
 func (e *notFound) Error() string { return doclock.ErrNotFound.Error() + e.where() + e.hints() }

@@ -267,11 +267,10 @@ func ownerOf(host, program string) string {
 // succession is the Locker as its leases see it: who comes after them.
 type succession struct{ *Locker }
 
-// Next implements [lease.Succession].
 func (l succession) Next(g engine.Grant) *engine.Successor { return l.queues.Next(g) }
 
-// Ended implements [lease.Succession]. The waiters and the claims learn how the lock
-// was left, and the clean-up removes what attempts may still make.
+// Ended tells the waiters and the claims how the lock
+// was left, and the clean-up what attempts may still make.
 func (l succession) Ended(e lease.Ending) {
 	switch e.How {
 	case lease.Released:
@@ -373,7 +372,6 @@ type function struct {
 	atOnce  bool // Close ends it at once
 }
 
-// Value implements context.Context.
 func (f *function) Value(key any) any {
 	if key == (functionKey{}) {
 		return f

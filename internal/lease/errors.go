@@ -26,7 +26,6 @@ type released Lease
 
 func (r *released) Error() string { return doclock.ErrReleased.Error() + ": " + (*Lease)(r).name() }
 
-// Is is for [errors.Is].
 func (r *released) Is(target error) bool { return target == doclock.ErrReleased }
 
 // Released is the error of a caller who has left the lease.
@@ -179,7 +178,6 @@ type ofOne struct {
 	verdict error
 }
 
-// Is is for [errors.Is].
 func (o *ofOne) Is(target error) bool {
 	for _, v := range verdicts {
 		if target == v {
