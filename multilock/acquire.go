@@ -119,21 +119,29 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
+	cfg.Terms = terms
+	return l.call(ctx, f.Sorted(cfg.Sort), tag, cfg), nil
+}
+
+// call is what is asked for by arguments that were checked.
+func (l *Locker) call(ctx context.Context, f engine.Filter, tag string, cfg engine.AcquireConfig) *call {
 	c := call{
 		locker:   l,
-		request:  engine.Request{Tag: tag, Document: cfg.Into != nil, Terms: terms, TakeOver: cfg.TakeOver},
+		request:  engine.Request{Tag: tag, Document: cfg.Into != nil, Terms: cfg.Terms, TakeOver: cfg.TakeOver},
 		begun:    l.queues.Now(),
-		into:     targets(cfg),
 		maxWait:  cfg.MaxWait,
 		skip:     cfg.SkipLocked,
 		leads:    cfg.Leads,
-		bounds:   l.engine.Attempt(l.engine.LeaseBy(tag, terms)),
+		bounds:   l.engine.Attempt(l.engine.LeaseBy(tag, cfg.Terms)),
 		holding:  lease.HeldBy(ctx),
 		progress: new(progress),
 	}
-	all := c.narrow(f.Sorted(cfg.Sort))
+	if cfg.Into != nil {
+		c.into = []any{cfg.Into}
+	}
+	all := c.narrow(f)
 	all.observed = l.observed(ctx, all)
-	return all, nil
+	return all
 }
 
 // acquireConfig reads the options of one acquire, up to the first fault.
@@ -189,14 +197,6 @@ func (l *Locker) open(ctx context.Context) error {
 	default:
 		return nil
 	}
-}
-
-// targets are what the document is decoded into.
-func targets(cfg engine.AcquireConfig) []any {
-	if cfg.Into == nil {
-		return nil
-	}
-	return []any{cfg.Into}
 }
 
 // tries says that the call takes an attempt's time, and no more.

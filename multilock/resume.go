@@ -11,7 +11,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
-	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 )
 
@@ -57,17 +56,8 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
-	c := &call{
-		locker:   l,
-		filter:   f,
-		lane:     waitqueue.Key(f.Pin),
-		request:  engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
-		begun:    l.queues.Now(),
-		into:     targets(cfg),
-		bounds:   l.engine.Attempt(l.engine.LeaseBy(k.Tag, cfg.Terms)),
-		progress: new(progress),
-	}
-	c.observed = l.observed(ctx, c)
+	c := l.call(ctx, f, k.Tag, cfg)
+	c.request.ID = uuid.New()
 	l.ops.Enter()
 	defer l.ops.Leave()
 	defer func() { c.observed.emitEnd(ctx, held, err) }()
