@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
@@ -151,7 +150,7 @@ func OnEvent(f func(context.Context, Event)) Option {
 		if f == nil {
 			return fmt.Errorf("%w: OnEvent got a nil function; leave the option out", ErrInvalidArgument)
 		}
-		c.Observers = append(slices.Clone(c.Observers), f)
+		c.Observers = append(c.Observers, f)
 		return nil
 	})
 }

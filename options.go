@@ -2,7 +2,6 @@ package doclock
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -69,12 +68,10 @@ func TTL(d time.Duration) CommonOption {
 // [TTL] (monglock's locktimeouts).
 func TagTTL(tag string, d time.Duration) Option {
 	return engine.Option(func(c *engine.Config) error {
-		ttls := maps.Clone(c.TagTTL)
-		if ttls == nil {
-			ttls = map[string]time.Duration{}
+		if c.TagTTL == nil {
+			c.TagTTL = map[string]time.Duration{}
 		}
-		ttls[tag] = d.Truncate(time.Millisecond)
-		c.TagTTL = ttls
+		c.TagTTL[tag] = d.Truncate(time.Millisecond)
 		return within(fmt.Sprintf("TagTTL of %q", tag), d, MinTTL, MaxTTL)
 	})
 }
@@ -212,7 +209,7 @@ func Upsert() Option {
 // are refused for such a tag.
 func ShareInProcess(tags ...string) Option {
 	return engine.Option(func(c *engine.Config) error {
-		c.Shared = append(slices.Clone(c.Shared), tags...)
+		c.Shared = append(c.Shared, tags...)
 		return nil
 	})
 }
