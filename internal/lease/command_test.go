@@ -36,22 +36,30 @@ func TestACallerDetachesTheContextOfKeepAlive(t *testing.T) {
 }
 
 // A caller who releases in the context of KeepAlive gives up with the context that
-// KeepAlive was given, also once the lease itself has ended the inner one.
+// KeepAlive was given, or at a deadline of his own, also once the lease itself has ended
+// the inner one.
 func TestACallerGivesUpWithTheOuterContext(t *testing.T) {
-	virtual(t, func(r *rig) {
-		outer, cancel := context.WithCancel(context.Background())
-		time.AfterFunc(time.Second, cancel)
-		h := r.take(1, "write")
-		kept := h.KeepAlive(outer)
-		r.fault(func(ctx context.Context, _ call) error {
-			<-ctx.Done()
-			return ctx.Err()
+	for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
+		virtual(t, func(r *rig) {
+			outer, cancel := context.WithCancel(context.Background())
+			h := r.take(1, "write")
+			ctx := h.KeepAlive(outer)
+			if want == context.Canceled {
+				time.AfterFunc(time.Second, cancel)
+			} else {
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+			}
+			defer cancel()
+			r.fault(func(ctx context.Context, _ call) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			begun := time.Now()
+			if err := h.Release(ctx); !errors.Is(err, doclock.ErrOutcomeUnknown) || !errors.Is(err, want) || time.Since(begun) != time.Second {
+				t.Errorf("Release after %v = %v", time.Since(begun), err)
+			}
 		})
-		begun := time.Now()
-		if err := h.Release(kept); !errors.Is(err, doclock.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
-			t.Errorf("Release after %v = %v", time.Since(begun), err)
-		}
-	})
+	}
 }
 
 // A caller whose time is up is told that, and not that somebody has cancelled.

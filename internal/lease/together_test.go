@@ -34,6 +34,15 @@ func TestLeasesTogether(t *testing.T) {
 			all[1].validity.ttl = aLittle
 			all[1].mu.Unlock()
 		}, []string{"release", "release all"}, 0},
+		"release, and their time is up when it is repeated": {ReleaseAll, func(r *rig, all []*Lease) {
+			time.Sleep(ttl*3/4 - time.Second)
+			r.server.fault = func(context.Context, call) error {
+				r.server.fault = nil
+				time.Sleep(2 * time.Second)
+				r.remove(all[1]) // and others may have been let in to all of them
+				return broken
+			}
+		}, []string{"read", "release all", "release all"}, 3},
 		"renew":                           {renewals, func(*rig, []*Lease) {}, []string{"renew all"}, 0},
 		"renew, and the reply is lost":    {renewals, loseOnce("renew all", broken), []string{"read", "renew all", "renew all"}, 0},
 		"renew, and it is refused":        {renewals, refuseOnce("renew all", &engine.Failure{Nothing: true}), []string{"read", "renew", "renew", "renew", "renew all"}, 0},
