@@ -265,10 +265,14 @@ func TestEntryThatNeverEnds(t *testing.T) {
 }
 
 // Callers add to the time until a lock is free, also if somebody has written the last
-// date that there is.
+// date that there is. An expired entry whose transactions are to be settled is there for a second.
 func TestInTheWayOfTheLastDate(t *testing.T) {
 	img := &Image{Now: epoch, Lock: Lock{Entries: []Entry{{Tag: "write", ID: ann, Fence: 1, Expires: time.UnixMilli(math.MaxInt64)}}}}
 	if entries, free := InTheWay(relations.Exclusive(), img, "write", nil); len(entries) != 1 || free < time.Hour || free+free < free {
+		t.Errorf("%v in the way, free in %v", entries, free)
+	}
+	img.Lock.Entries[0].Expires, img.Lock.Entries[0].Mark.ID = epoch.Add(-time.Hour), bob
+	if entries, free := InTheWay(relations.Exclusive(), img, "write", nil); len(entries) != 1 || free != time.Second {
 		t.Errorf("%v in the way, free in %v", entries, free)
 	}
 }

@@ -360,6 +360,17 @@ func TestRule17CompareAndSet(t *testing.T) {
 			t.Errorf("made %v of %v", after, before)
 		}
 	})
+	t.Run("the successor has terms of its own", func(t *testing.T) {
+		p := newWorld(t, hello()).peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		for _, terms := range []Terms{{TTL: ttl + second}, {Least: second}, {Most: ttl}} {
+			s := successor(bob, "write")
+			s.Terms = terms
+			if can, _ := p.Piggybacks(g, p.parsed(classic), s); can {
+				t.Errorf("it gets the rest of the lease, and has asked for %+v", terms)
+			}
+		}
+	})
 	t.Run("beside the caller's own operators", func(t *testing.T) {
 		w := newWorld(t, hello())
 		p := w.peer(relations.Exclusive())

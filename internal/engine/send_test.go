@@ -348,6 +348,14 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 			}
 		}
 	}
+	// What its caller has revoked looks for no server any more.
+	revoked := &Sending{}
+	revoked.Revoke()
+	ctx, cancel := context.WithTimeout(WithSending(t.Context(), revoked), 100*time.Millisecond)
+	defer cancel()
+	if _, err := e.begin(ctx); !errors.Is(err, ErrRevoked) {
+		t.Errorf("a revoked command: %v", err)
+	}
 }
 
 func TestDisconnectedClient(t *testing.T) {
@@ -502,6 +510,36 @@ func TestAReadIsSentOnce(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// The first fence makes the index that removes old ones. Where that fails the next one does, unless the server has refused it.
+func TestAFenceMakesTheIndex(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int32]int{0: 1, 91: 2, 13: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			c, made := locktest.New(t, locktest.ReplicaSet()), 0
+			client := c.Connect(options.Client().SetMonitor(fixture.Monitor(func(command bson.Raw) {
+				if fixture.Name(command) == "createIndexes" {
+					made++
+				}
+			})))
+			e, err := New(client.Database("test").Collection("orders"), relations.Exclusive(), Config{Terms: Terms{TTL: DefaultTTL}, Field: DefaultField})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code != 0 {
+				c.Fail(1, mongo.CommandError{Code: code, Message: "on purpose"})
+			}
+			for range 3 {
+				if err := e.MakeFence(t.Context(), Fence{Mark: cid}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if made != want {
+				t.Errorf("code %d: three fences have sent it %d times", code, made)
+			}
+		})
 	}
 }
 
