@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // more than a check sends of any command
@@ -90,6 +91,16 @@ func TestCheckServerFindsTheUnsupported(t *testing.T) {
 				t.Errorf("CheckServer = %v", err)
 			}
 		})
+	}
+}
+
+// A user who lacks a right hears of that, and not of another server.
+func TestCheckServerWithoutRights(t *testing.T) {
+	r := newRig(t)
+	r.refuses("findAndModify", 13, "not authorized on test to execute command")
+	_, err := doclock.CheckServer(t.Context(), r.doc)
+	if refused := (mongo.CommandError{}); !errors.As(err, &refused) || refused.Code != 13 || errors.Is(err, doclock.ErrUnsupportedServer) {
+		t.Errorf("CheckServer = %v", err)
 	}
 }
 

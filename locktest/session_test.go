@@ -357,6 +357,12 @@ func TestALongTransactionIsAborted(t *testing.T) {
 				t.Errorf("a commit of a transaction that was aborted: %v", err)
 			}
 		}
+		ctx, session := within(t, mem.Client())
+		check(t, add(ctx, orders))
+		mem.Advance(time.Minute)
+		if err := session.CommitTransaction(ctx); code(err) != 251 {
+			t.Errorf("a commit a minute later by the server's clock: %v", err)
+		}
 		if got := total(t, orders); got != 2 {
 			t.Errorf("the total is %d", got)
 		}

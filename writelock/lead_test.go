@@ -181,7 +181,10 @@ func TestLeadRefusesBadInput(t *testing.T) {
 	ctx := fixture.Bounded(p)
 	p.want(l.Lead(ctx, nil, never(t)), doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
 	p.want(l.Lead(ctx, order, never(t), nil), doclock.ErrInvalidArgument)
-	p.want(l.Lead(ctx, order, never(t), doclock.MaxWait(time.Second)), doclock.ErrInvalidArgument)
+	opts := append(make([]doclock.AcquireOption, 0, 2), doclock.MaxWait(time.Second))
+	if p.want(l.Lead(ctx, order, never(t), opts...), doclock.ErrInvalidArgument); opts[:2][1] != nil {
+		t.Error("Lead has written behind its caller's options")
+	}
 	p.want(l.Lead(ctx, bson.M{"_id": 2}, never(t)), doclock.ErrNotFound)
 	p.want(l.Lead(ctx, bson.M{"_id": 1, "$unknown": 1}, never(t)), doclock.ErrNotAcquired)
 	p.want(closed.Lead(ctx, order, never(t)), doclock.ErrClosed)
