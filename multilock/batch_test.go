@@ -129,6 +129,9 @@ func TestLeasesOfABatchAreOnTheirOwn(t *testing.T) {
 		}
 		must(p, leases[2].Release(p.Context()))
 		must(p, errOf(other.TryAcquire(p.Context(), doclock.ID(leases[2].DocumentID()), "write")))
+		if err := errOf(l.TryAcquire(p.Context(), doclock.ID(leases[0].DocumentID()), "write")); !errors.As(err, &conflict) || !conflict.Holders[0].InProcess {
+			p.Errorf("after the end of another one: %v", err)
+		}
 		p.want(leases.Release(p.Context()), doclock.ErrLost)
 	})
 }
@@ -181,6 +184,30 @@ func TestABatchIsValidByItsLastRead(t *testing.T) {
 		}
 		ok(p, leases.Release(p.Context()))
 		p.rest(l)
+	})
+}
+
+// What a batch has made is removed if the read comes when its time is up: nobody has it, and it would keep all out.
+func TestABatchThatIsReadTooLate(t *testing.T) {
+	virtual(t, func(p *place) {
+		p.jobs(2)
+		finds := 0
+		coll := p.Through(options.Client().SetMonitor(fixture.Monitor(func(command bson.Raw) {
+			if fixture.Name(command) != "find" {
+				return
+			}
+			if finds++; finds == 2 {
+				p.mem.Down(errAway)
+				time.AfterFunc(3*time.Second, p.mem.Up)
+			}
+		})))
+		l := p.locker(coll, relations.Exclusive(), doclock.TTL(2*time.Second), doclock.ClockTolerance(time.Hour))
+		begun := time.Now()
+		leases := p.batch(l, 2)
+		if took := time.Since(begun); len(leases) != 2 || took < 3*time.Second || took > 10*time.Second {
+			p.Errorf("%v after %v", leases, took)
+		}
+		ok(p, leases.Release(p.Context()))
 	})
 }
 

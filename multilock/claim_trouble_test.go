@@ -192,7 +192,7 @@ func TestCloseEndsAClaim(t *testing.T) {
 		},
 		"the answer is late": func(p *place, _ *faultnet.Net) { p.mem.Delay(1, 3*time.Second, locktest.Acquires) },
 		"an unknown code": func(p *place, _ *faultnet.Net) {
-			p.mem.Fail(1<<20, mongo.CommandError{Code: 424242, Message: "?"})
+			p.mem.Fail(1<<20, mongo.CommandError{Code: 424242, Message: "?"}, locktest.Acquires, locktest.CleanUps)
 			time.AfterFunc(3*time.Second, func() { p.mem.Fail(0, mongo.CommandError{}) })
 		},
 		"the server is away": func(p *place, _ *faultnet.Net) {
@@ -208,6 +208,9 @@ func TestCloseEndsAClaim(t *testing.T) {
 		for call, ask := range map[string]func(*place, *multilock.Locker) error{
 			"Acquire": func(p *place, l *multilock.Locker) error {
 				return errOf(l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority))
+			},
+			"AcquireBatch": func(p *place, l *multilock.Locker) error {
+				return errOf(l.AcquireBatch(p.Context(), pendingJobs, "write", 2, byPriority))
 			},
 			"TryAcquire": func(p *place, l *multilock.Locker) error {
 				return errOf(l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority))

@@ -265,6 +265,10 @@ func TestRule25WhatNobodyHeldLeavesNothing(t *testing.T) {
 				p.eventually("it is released", func() bool { return len(p.entries()) == 0 })
 			}
 		},
+		"a batch that can't be decoded": func(p *place, l locker) {
+			var into []struct{ Name int }
+			p.want(errOf(l.AcquireBatch(p.bounded(), flowers, "write", 1, hold, doclock.Into(&into))), doclock.ErrNotAcquired)
+		},
 		"a ticket that is cancelled": func(p *place, l locker) {
 			first := p.try(l, "write")
 			ticket := p.enqueue(l, "write", hold)
