@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
@@ -164,6 +166,45 @@ func TestAnIdleClaimLeaves(t *testing.T) {
 			time.Sleep(time.Minute)
 			if n := l.Claimants(); n != 0 {
 				p.Errorf("%d claims wait", n)
+			}
+		})
+	}
+}
+
+// An idle claim looks again at once when this process has removed an entry: also if a poll is under way, which has not seen
+// that, or by a clean-up.
+func TestAnIdleClaimHearsOfWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	for _, during := range []bool{true, false} {
+		virtually(t, fmt.Sprint("during a poll: ", during), func(p *place) {
+			p.jobs(1)
+			coll, net := p.faulty()
+			l, holders := p.locker(coll, relations.Exclusive(), doclock.PollInterval(time.Minute)), p.locker(p.coll, relations.Exclusive())
+			if during {
+				holders = l
+			}
+			holder := p.claim(holders)
+			holder.KeepAlive(p.Context())
+			waiting := begin(p, func() (doclock.Lease, error) {
+				return l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
+			})
+			time.Sleep(20 * time.Minute) // it polls seldom by now
+			poll := net.Arm(faultnet.DelayReply, "find")
+			<-poll.Fired()
+			if during {
+				ok(p, holder.Release(p.Context()))
+				must(p, poll.Let())
+			} else {
+				must(p, poll.Let())
+				synctest.Wait()
+				ok(p, holder.Release(p.Context())) // of which this Locker doesn't hear
+				p.mem.LoseReplies(1, locktest.Acquires)
+				p.want(errOf(l.TryAcquire(p.within(time.Millisecond/2), doclock.ID(101), "write")), context.DeadlineExceeded)
+			}
+			begun := time.Now()
+			p.granted(waiting)
+			if took := time.Since(begun); took > time.Second {
+				p.Errorf("granted after %v", took)
 			}
 		})
 	}
