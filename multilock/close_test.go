@@ -210,7 +210,7 @@ func TestCloseInsideAFunctionIsRefused(t *testing.T) {
 	virtual(t, func(p *place) {
 		for _, work := range dos {
 			l, other := p.locker(p.coll, relations.Fair()), p.locker(p.coll, relations.Fair(), doclock.Upsert())
-			ok(p, work(p.Context(), l, func(ctx context.Context, _ doclock.Lease) error {
+			ok(p, work(p.bounded(), l, func(ctx context.Context, _ doclock.Lease) error {
 				inner, cancel := context.WithCancel(ctx)
 				defer cancel()
 				p.want(l.Close(inner), doclock.ErrInvalidArgument)

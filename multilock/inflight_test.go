@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -142,6 +143,23 @@ func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 		l.release(holder)
 		l.release(l.granted(second))
 		l.wantEntries()
+	})
+}
+
+// A confirm whose caller gave up counts no longer than its command: the entry stays.
+func TestAConfirmThatIsLeftCountsNoMore(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Fair())
+		p.try(l, "read", doclock.TTL(time.Hour))
+		ticket := p.enqueue(l, "write")
+		for range multilock.MostPerDocument {
+			p.mem.Delay(1, time.Second, locktest.Acquires)
+			p.want(errOf(ticket.Confirm(p.within(time.Second/2))), context.DeadlineExceeded)
+			time.Sleep(time.Second)
+		}
+		err := errOf(ticket.Confirm(p.within(time.Second)))
+		p.want(err, doclock.ErrConflict)
+		p.wantNot(err, context.DeadlineExceeded)
 	})
 }
 

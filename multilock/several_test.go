@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
@@ -450,6 +451,20 @@ func TestReleaseOfSeveralNamesTheLost(t *testing.T) {
 		p.wantHeld()
 	}
 	ok(t, multilock.Leases{}.Release(p.bounded()))
+}
+
+// A release that was refused is judged when the others are answered: the lease's time may be up by then.
+func TestReleaseOfSeveralIsJudgedAtItsEnd(t *testing.T) {
+	virtual(t, func(p *place) {
+		one, other := p.plain(relations.Exclusive()), p.plain(relations.Exclusive()) // so that each has a command
+		leases, err := multilock.AcquireAll(p.Context(), one.Want(flowers, "write"), other.Want(doclock.ID(2), "write"))
+		must(p, err)
+		time.Sleep(8 * time.Second)
+		p.mem.Fail(1, mongo.CommandError{Code: 13}, locktest.Releases)
+		p.mem.Delay(1, 5*time.Second/2, locktest.Releases)
+		p.want(leases.Release(p.Context()), doclock.ErrOutcomeUnknown)
+		time.Sleep(time.Second)
+	})
 }
 
 // A nil lease is lost, and the others are renewed and released, and then renewed no more. Without any

@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -192,9 +193,13 @@ func TestRule21NobodyJoinsALateGrant(t *testing.T) {
 		time.Sleep(250 * time.Millisecond)
 		must(p, granted.Let())
 		lease := p.granted(first)
-		if own := p.try(l, "read"); own.ID() == lease.ID() {
+		own := p.try(l, "read")
+		if own.ID() == lease.ID() {
 			p.Error("it was joined")
 		}
+		must(p, p.mem.Lose(own))
+		p.want(own.Renew(p.Context()), doclock.ErrLost)
+		ok(p, p.try(l, "read").Err()) // and not the one that is lost
 	})
 }
 
@@ -393,6 +398,23 @@ func TestRule21AUserReleasesInHisContext(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	})
+}
+
+// The last user's release waits for a write whose caller has left. Until it is sent the lease is renewed.
+func TestRule21ALeaseIsRenewedUntilItsRelease(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll, doclock.TTL(4*time.Second), doclock.AttemptTimeout(time.Minute))
+		p.mem.Delay(1, 20*time.Second, locktest.Writes)
+		var next *pending[doclock.Lease]
+		ok(p, l.Do(p.Context(), flowers, "read", func(ctx context.Context, lease doclock.Lease) error {
+			next = acquire(p, p.Context(), p.plain(relations.WritePreferring()), "write")
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			p.want(lease.Update(short, plusOne), doclock.ErrOutcomeUnknown)
+			return nil
+		}))
+		p.release(p.granted(next))
 	})
 }
 

@@ -232,6 +232,7 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 		return l.TryAcquire(ctx, byName, tag)
 	}
 	login := mongo.CommandError{Code: 18, Name: "AuthenticationFailed", Message: "Authentication failed."}
+	restarts := mongo.CommandError{Code: 91, Name: "ShutdownInProgress", Message: "The server is shutting down."}
 	for name, c := range map[string]struct {
 		reason   error
 		behind   int                     // others
@@ -241,6 +242,7 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 		begins   string
 	}{
 		"away":               {errAway, 0, nil, 0, long, "doclock: not acquired: acquire: " + errAway.Error() + ": server selection error"},
+		"it restarts":        {restarts, 0, nil, 0, long, "doclock: not acquired: acquire: " + restarts.Error() + ": server selection error"},
 		"away, a deadline":   {errAway, 0, nil, time.Second, time.Second, "doclock: not acquired: "},
 		"away, MaxWait(0)":   {errAway, 0, []doclock.AcquireOption{doclock.MaxWait(0)}, 0, once, "doclock: not acquired: "},
 		"away, MaxWait(1s)":  {errAway, 0, []doclock.AcquireOption{doclock.MaxWait(time.Second)}, 0, time.Second, "doclock: not acquired: waited for 1s; " + errAway.Error()},
