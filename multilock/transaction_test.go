@@ -565,10 +565,18 @@ func TestFunctionOfATransaction(t *testing.T) {
 			_ = c.insert(ctx, "bob")
 			return nil
 		})
-		if err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "returns nil after an error") {
+		if err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "before its commit") || !strings.Contains(err.Error(), "let the function return it") {
 			s.Errorf("%v", err)
 		}
 		s.has("ann")
+		held.KeepAlive(s.Context())
+		err = held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			time.Sleep(2 * time.Minute) // more than the server's limit
+			return c.insert(ctx, "bob")
+		})
+		if err == nil || !strings.Contains(err.Error(), "transactionLifetimeLimitSeconds") {
+			s.Errorf("%v", err)
+		}
 		ctx, end := context.WithCancel(s.Context())
 		err = held.WithTransaction(ctx, func(ctx context.Context) error { defer end(); return c.insert(ctx, "bob") })
 		if !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrOutcomeUnknown) {

@@ -170,9 +170,20 @@ func (t *transaction) run(ctx context.Context, fn func(context.Context) error) e
 		bounds := t.leases[0].bounds()
 		t.pause = min(max(2*t.pause, firstRest), longestRest)
 		if t.commits >= mostCommits || time.Since(t.begun) > bounds.RetryLimit || !attempt.Sleep(ctx, t.pause/2+rand.N(t.pause)) {
-			return t.leases[0].failed("transaction", oneline.Join(repeat.error, ctx.Err(), t.lost()))
+			return t.leases[0].failed("transaction", oneline.Join(repeat.error, whyEnded(repeat.error), ctx.Err(), t.lost()))
 		}
 	}
+}
+
+// whyEnded says what the server's answer doesn't: why it has ended a transaction. How long the
+// function took is no sign of it, because the limit may be another one.
+func whyEnded(err error) error {
+	const noSuchTransaction = 251
+	if server := mongo.ServerError(nil); !errors.As(err, &server) || !server.HasErrorCode(noSuchTransaction) {
+		return nil
+	}
+	return errors.New("the server ends one after its transactionLifetimeLimitSeconds, 60 s by default (let the function be shorter), " +
+		"and at an error of its commands (let the function return it)")
 }
 
 // Pauses between two runs of a function.
@@ -361,8 +372,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return p.failed("transaction", oneline.Join(attempt.Ended(ctx), refused))
 	default:
-		return p.renewMark(ctx, t, true, fmt.Errorf("the server had ended the transaction before its commit, and nothing of it was applied "+
-			"(a function that returns nil after an error of one of its commands has this effect): %w", refused))
+		return p.renewMark(ctx, t, true, fmt.Errorf("the server had ended the transaction before its commit, and nothing of it was applied: %w", refused))
 	}
 }
 
