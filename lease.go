@@ -120,10 +120,11 @@ type Lease interface {
 	// [ErrUnsupportedServer].
 	//
 	// Return the driver's errors from fn: after one that passes, as a write conflict, fn runs
-	// again. So let it do nothing else. Its context carries the transaction, and ends with the
-	// lease. Until fn has returned, what ends the lease waits. With fn's context every command of
-	// a lease is refused ([ErrInTransaction]). To write the locked document, use [Lease.Guard], as the
-	// first thing: a renewal, or another holder's acquire, since fn's begin is a write conflict.
+	// again, in the first 30 s of the call. So let it do nothing else. Its context carries the
+	// transaction, and ends with the lease. Until fn has returned, what ends the lease waits. With
+	// fn's context every command of a lease is refused ([ErrInTransaction]). To write the locked
+	// document, use [Lease.Guard], as the first thing: a renewal, or another holder's acquire, since
+	// fn's begin is a write conflict.
 	//
 	// It returns nil if the transaction was committed, whatever becomes of the lease, and
 	// ErrOutcomeUnknown if it may be. In both cases fn must not be run again; after the second

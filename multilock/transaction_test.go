@@ -577,6 +577,15 @@ func TestFunctionOfATransaction(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "transactionLifetimeLimitSeconds") {
 			s.Errorf("%v", err)
 		}
+		begun, last := time.Now(), time.Duration(0)
+		err = held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			last = time.Since(begun)
+			s.mem.Fail(1, mongo.CommandError{Code: 112, Message: "conflict", Labels: []string{"TransientTransactionError"}})
+			return c.insert(ctx, "bob")
+		})
+		if err == nil || last < 29*time.Second || last > 31*time.Second {
+			s.Errorf("%v, of a run after %v", err, last)
+		}
 		ctx, end := context.WithCancel(s.Context())
 		err = held.WithTransaction(ctx, func(ctx context.Context) error { defer end(); return c.insert(ctx, "bob") })
 		if !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrOutcomeUnknown) {
