@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -75,7 +76,7 @@ func (e Entry) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	return string(text)
+	return oneline.Text(string(text))
 }
 
 // entryOf is the public form of an entry, without its key.
