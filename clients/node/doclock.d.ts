@@ -76,13 +76,15 @@ export interface Entry {
   remaining: number
 }
 
+// The errors of a call. Any other one is the server's: it refused the command for good, and nothing was done.
+
 /** Others hold the lock, or came earlier. */
 export class ConflictError extends Error {
   readonly entries: Entry[]
 }
 /** The lease is over: others may hold the lock. */
 export class LostError extends Error {}
-/** Nobody knows whether the command was executed, or will be. */
+/** Nobody knows whether the command was executed, or will be. An acquire holds nothing. */
 export class UnknownError extends Error {}
 /** No document has this _id. */
 export class NotFoundError extends Error {}
