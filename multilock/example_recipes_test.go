@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// docs/jobs.md explains these examples, and shows lines of them.
+// docs/jobs.md leads to these examples, and explains most.
 
 // Of one customer's jobs two run at a time, on all machines together, and those of others go past.
 func Example_jobsOfACustomer() {
@@ -65,7 +65,8 @@ func Example_jobsOfACustomer() {
 	// job 3 of Acme
 }
 
-// A job needs any two of three machines, or none.
+// A job needs any two of three machines, or none. Wait some random time before a further try: two jobs may each hold
+// one of the last two. AcquireAll is for certain machines.
 func Example_machines() {
 	ctx := context.Background()
 	mem := locktest.Start()

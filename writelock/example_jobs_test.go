@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// docs/jobs.md explains these examples, and shows lines of them.
+// docs/jobs.md leads to these examples, and explains most.
 
 // An order is charged once, however many requests ask for it.
 func Example_payment() {
