@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,6 +212,9 @@ func TestManyTriesShareASettle(t *testing.T) {
 			if err := <-tries; !errors.Is(err, doclock.ErrConflict) {
 				s.Errorf("got %v", err)
 			}
+		}
+		if settles := strings.Count(next.sent.take(), "settle"); settles != 1 {
+			s.Errorf("20 tries at a time sent %d settles", settles)
 		}
 		close(goOn)
 		ok(s, <-done)
