@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -15,10 +14,8 @@ import (
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"github.com/doclock/doclock/writelock"
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // docs/layout.md has the fields of a lock, with their types, as the server has them after each kind of command.
@@ -134,18 +131,5 @@ func TestRoleHasTheRights(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the role, (-) as the table says, (+) as it is:\n%s", diff)
-	}
-}
-
-// docs/production.md has the text of an error.
-func TestPageHasTheErrorOfRights(t *testing.T) {
-	mem := locktest.New(t)
-	orders := mem.Client().Database("shop").Collection("orders")
-	locks, err := writelock.New(orders)
-	must(t, err)
-	mem.Fail(1, mongo.CommandError{Code: 13, Name: "Unauthorized", Message: `not authorized on shop to execute command { findAndModify: "orders", … }`})
-	_, err = locks.TryAcquire(context.Background(), bson.M{"_id": 1})
-	if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(strings.Join(strings.Fields(source(t, "docs/production.md")), " "), "``` "+err.Error()+" ```") {
-		t.Errorf("docs/production.md doesn't have the error %v", err)
 	}
 }
