@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// docs/jobs.md explains these examples.
+// docs/jobs.md leads to these examples, and explains most.
 
 // A sender repeats its message until it is answered, also while the first one is handled.
 func Example_webhook() {
