@@ -70,8 +70,9 @@ var (
 // refused at once, and the Holders are these entries alone. There are none if all have
 // left since the refusal.
 type ConflictError struct {
-	Tag        string        // the tag that was wanted
+	Collection string        // as in "shop.orders"
 	DocumentID bson.RawValue // the document's _id
+	Tag        string        // the tag that was wanted
 	Holders    []Holder      // the entries in the way, waiting ones included
 
 	// RetryAfter is the time until enough of the entries in the way expire, if none
@@ -108,11 +109,11 @@ type Holder struct {
 // Error names the first three holders, and counts the others.
 func (e *ConflictError) Error() string {
 	const shown = 3
-	if len(e.Holders) == 0 {
-		return fmt.Sprintf("doclock: conflict: %q on document %s was kept back by others, who have left since", e.Tag, bsonvalue.Readable(e.DocumentID))
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, bsonvalue.Readable(e.DocumentID))
+	fmt.Fprintf(&b, "%v: %q on document %s of %s: kept back by ", ErrConflict, e.Tag, bsonvalue.Readable(e.DocumentID), e.Collection)
+	if len(e.Holders) == 0 {
+		b.WriteString("others, who have left since")
+	}
 	for i, h := range e.Holders {
 		if i == shown {
 			fmt.Fprintf(&b, " and %d more", len(e.Holders)-shown)

@@ -126,10 +126,10 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 		if diff := cmp.Diff([]doclock.Holder{want}, got.Holders); diff != "" {
 			p.Errorf("in the way of the reader (- want, + got):\n%s", diff)
 		}
-		if got.Tag != "read" || got.DocumentID.AsInt64() != 1 || got.RetryAfter != 2*time.Second {
+		if got.Tag != "read" || got.Collection != p.coll.Database().Name()+".documents" || got.DocumentID.AsInt64() != 1 || got.RetryAfter != 2*time.Second {
 			p.Errorf("the conflict is %+v", got)
 		}
-		for _, part := range []string{`"read"`, "document", `"write" of "bob"`, "waiting", "2s left"} {
+		for _, part := range []string{`"read" on document 1 of ` + got.Collection + `: kept back by "write" of "bob"`, "waiting", "2s left"} {
 			if !strings.Contains(err.Error(), part) {
 				p.Errorf("the error %q doesn't say %q", err, part)
 			}

@@ -269,7 +269,7 @@ func TestAFailureInTheMiddleLeavesNothing(t *testing.T) {
 		"not found":     {bson.M{"_id": 2, "total": 11}, nil, 2, []error{doclock.ErrNotFound}, "", false},
 		"unreadable":    {doclock.ID(2), []doclock.AcquireOption{doclock.Into(&unreadable{})}, 2, nil, "unreadable", false},
 		"panic":         {doclock.ID(2), []doclock.AcquireOption{doclock.Into(&unreadable{"caller's own"})}, 2, nil, "", false},
-		"held, one try": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(0)}, 4, []error{doclock.ErrConflict}, "", false},
+		"held, one try": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(0)}, 4, []error{doclock.ErrConflict}, ".documents: not acquired: conflict: kept back by", false},
 		"given up":      {doclock.ID(4), nil, 4, []error{context.Canceled, cause, doclock.ErrConflict}, "", true},
 		"held, a while": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(time.Minute)}, 4, []error{doclock.ErrConflict}, "", false},
 	} {

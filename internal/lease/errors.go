@@ -104,7 +104,7 @@ func (l *Lease) gaveUp(ctx context.Context) error {
 
 // Conflict is the conflict with these entries of an image, some of which are stuck.
 func (ls *Leases) Conflict(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, stuck *engine.Image) error {
-	return &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free, Holders: ls.holders(img, entries, stuck)}
+	return &doclock.ConflictError{Collection: ls.engine.Namespace(), DocumentID: img.ID, Tag: tag, RetryAfter: free, Holders: ls.holders(img, entries, stuck)}
 }
 
 // Missing is the loss of an entry that an answer doesn't show.
