@@ -91,9 +91,10 @@ func TestBadArguments(t *testing.T) {
 func TestAReadLooksForAServerAsLongAsItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := locktest.New(t)
+		away := errors.New("no route to host")
+		server.Down(away) // before a handshake that it could cut off, with another error
 		client := server.Connect(options.Client().SetServerSelectionTimeout(200 * time.Millisecond))
-		coll, away := client.Database("test").Collection("orders"), errors.New("no route to host")
-		server.Down(away)
+		coll := client.Database("test").Collection("orders")
 		for name, read := range map[string]func() error{
 			"Inspect": func() error { return errOf(admin.Inspect(t.Context(), coll, doclock.ID(1))) },
 			"Entries": func() error { return first(admin.Entries(t.Context(), coll, admin.Query{})) },
