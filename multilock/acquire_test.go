@@ -226,7 +226,7 @@ func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 			"an ObjectID":        {doclock.ID(id), nil, nil, notAmong + `with _id {"$oid":"` + hex + `"}` + "; the _id is of type objectID"},
 			"its digits":         {doclock.ID(hex), nil, nil, notAmong + `with _id "` + hex + `"` + objectID},
 			"its digits, and no": {doclock.ID(hex + "0"), nil, nil, notAmong + `with _id "` + hex + `0"` + upsert},
-			"more than the _id":  {bson.D{{Key: "_id", Value: 1}, {Key: "state", Value: "new"}}, nil, nil, notAmong + `that matches {"_id":1,"state":"new"}` + number},
+			"more than the _id":  {bson.D{{Key: "_id", Value: 1}, {Key: "state", Value: "new"}}, nil, nil, notAmong + `that matches {"_id":1,"state":"new"}`},
 			"digits and more":    {bson.D{{Key: "_id", Value: hex}, {Key: "n", Value: 1}}, nil, nil, notAmong + `that matches {"_id":"` + hex + `","n":1}` + objectID},
 			"another filter":     {bson.M{"state": "new"}, nil, nil, notAmong + `that matches {"state":"new"}`},
 			"a range":            {bson.M{"_id": bson.M{"$gt": 7}}, nil, nil, notAmong + `that matches {"_id":{"$gt":7}}`},

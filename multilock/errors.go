@@ -185,7 +185,7 @@ func (e *notFound) hints() (text string) {
 		text = "; the _id is a string: should it be an ObjectID?"
 	case e.mayUpsert && isString:
 		text = "; doclock.Upsert() would make it"
-	case demanded && !e.noneFree && !e.unmet:
+	case demanded && e.filter.Exact && !e.noneFree: // else another condition may be what it didn't meet
 		text = fmt.Sprintf("; the _id is of type %v", id.Type)
 	}
 	if e.unmet {
