@@ -28,13 +28,14 @@ const (
 )
 
 // Option changes how a Locker works. multilock.New and writelock.New check it. A
-// wrong value is an [ErrInvalidArgument] that says what would be right.
+// wrong value is an [ErrInvalidArgument] that says what would be right. Of an option that is
+// given twice the last counts, but OnEvent and LogTo, ShareInProcess and TagTTL add to those before.
 type Option interface {
 	ApplyLocker(*engine.Config) error
 }
 
 // AcquireOption changes how one acquire works, which checks it before it sends anything,
-// as a Locker checks an [Option].
+// as a Locker checks an [Option]. Of one that is given twice the last counts.
 type AcquireOption interface {
 	ApplyAcquire(*engine.AcquireConfig) error
 }
@@ -164,6 +165,9 @@ func isName(name string) bool {
 // unknown.
 func ShardKey(fields ...string) Option {
 	return engine.Option(func(c *engine.Config) error {
+		if len(fields) == 0 {
+			return fmt.Errorf("%w: ShardKey has no fields; give the names of the shard key's fields", ErrInvalidArgument)
+		}
 		for i, field := range fields {
 			overlaps := func(other string) bool {
 				return strings.HasPrefix(field+".", other+".") || strings.HasPrefix(other+".", field+".")
@@ -214,7 +218,7 @@ func ShareInProcess(tags ...string) Option {
 	})
 }
 
-// ID is the filter for the document with this _id: bson.D{{"_id", id}}. A filter
+// ID is the filter for the document with this _id: bson.D{{Key: "_id", Value: id}}. A filter
 // demands an equal _id if it has this at its top level, alone or beside other
 // fields. Give an id that comes from a client its type, such as string, first: a map from
 // JSON may hold operators, and match any document.
@@ -251,8 +255,8 @@ func MaxWait(d time.Duration) AcquireOption {
 }
 
 // Sort says which document an acquire means if its filter matches several: the first
-// by these keys, as bson.D{{"priority", -1}, {"_id", 1}}. Each is a field with 1 or -1,
-// or with bson.D{{"$meta", "textScore"}}. A map may have one key only, because a map has
+// by these keys, as bson.D{{Key: "priority", Value: -1}, {Key: "_id", Value: 1}}. Each is a field with
+// 1 or -1, or with bson.M{"$meta": "textScore"}. A map may have one key only, because a map has
 // no order. Without Sort the server chooses.
 //
 // Without [SkipLocked], an acquire decides for one document, locked or not: TryAcquire is
@@ -269,7 +273,7 @@ func Sort(keys any) AcquireOption {
 // the next row. An empty filter means any document of the collection.
 //
 //	lease, err := locks.TryAcquire(ctx, bson.M{"state": "pending"}, doclock.SkipLocked(),
-//		doclock.Sort(bson.D{{"priority", -1}}), doclock.Into(&job))
+//		doclock.Sort(bson.D{{Key: "priority", Value: -1}}), doclock.Into(&job))
 //
 // If none is free, TryAcquire returns [ErrNotFound]: the server has said so. Acquire
 // and Do wait until one is free, also if none matches yet; they look again soon after
@@ -347,7 +351,7 @@ func HoldAtLeast(d time.Duration) AcquireOption {
 // sortKeys encodes the keys of a Sort.
 func sortKeys(keys any) (bson.Raw, error) {
 	refuse := func(what string) (bson.Raw, error) {
-		return nil, fmt.Errorf(`%w: Sort got %s; give ordered keys, as bson.D{{"priority", -1}, {"_id", 1}}`, ErrInvalidArgument, what)
+		return nil, fmt.Errorf(`%w: Sort got %s; give ordered keys, as bson.D{{Key: "priority", Value: -1}, {Key: "_id", Value: 1}}`, ErrInvalidArgument, what)
 	}
 	if v := reflect.ValueOf(keys); v.Kind() == reflect.Map && v.Len() > 1 {
 		return refuse("a map with several keys, which has no order")

@@ -64,6 +64,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		`Field|"a.b"|dot`:           {doclock.Field("a.b")},
 		"Field|dollar":              {doclock.Field("$lock")},
 		"Field|_id":                 {doclock.Field("_id")},
+		"ShardKey|no fields":        {doclock.ShardKey()},
 		`ShardKey|""`:               {doclock.ShardKey("region", "")},
 		`ShardKey|"$region"`:        {doclock.ShardKey("$region")},
 		`ShardKey|"region"|once`:    {doclock.ShardKey("region", "region")},

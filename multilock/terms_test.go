@@ -43,8 +43,8 @@ var ways = map[string]func(p *place, l *multilock.Locker, opts ...doclock.Acquir
 }
 
 // The TTL and the Owner of an acquire count, however it acquires, before the TagTTL,
-// and that before the Locker's TTL. The lease is valid, and kept by the server, for that
-// time, also after a renewal.
+// and that before the Locker's TTL. Of two the last counts. The lease is valid, and kept
+// by the server, for that time, also after a renewal.
 func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 	t.Parallel()
 	const own, tolerance = time.Hour, 2 * time.Second
@@ -52,8 +52,8 @@ func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, at, here := newPlace(t), &clock{}, &clock{}
-			l := p.locker(p.coll, relations.Fair(), doclock.TagTTL("write", 2*calm+600*time.Microsecond), doclock.ClockTolerance(tolerance+600*time.Microsecond), doclock.Owner("the program"), at.drive(), here.turn())
-			lease := way(p, l, doclock.TTL(own+time.Microsecond), doclock.Owner("a job"))
+			l := p.locker(p.coll, relations.Fair(), doclock.TagTTL("write", 2*calm+600*time.Microsecond), doclock.ClockTolerance(0), doclock.ClockTolerance(tolerance+600*time.Microsecond), doclock.Owner("the program"), at.drive(), here.turn())
+			lease := way(p, l, doclock.TTL(calm), doclock.TTL(own+time.Microsecond), doclock.Owner("a job"))
 			for range 2 {
 				if left := lease.Remaining(); left != own-time.Millisecond {
 					t.Errorf("%v left", left)
