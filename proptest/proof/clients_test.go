@@ -43,7 +43,11 @@ func TestClients(t *testing.T) {
 	}
 	p := &proof{T: t, size: full, begun: time.Now()}
 	sides := map[string]*side{"Go": {}, "Node": {}}
-	if err := p.beside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, func(h *history.History) { sum(sides, h) }); err != nil {
+	met := func(h *history.History) bool {
+		sum(sides, h)
+		return sides["Go"].keptBack+sides["Node"].keptBack > 0
+	}
+	if err := p.beside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, met); err != nil {
 		t.Fatal(err)
 	}
 	for _, failure := range p.counts.Failures() {
@@ -61,20 +65,20 @@ func TestClients(t *testing.T) {
 	t.Logf("killed: %d; violations: %d", p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
 }
 
-// beside makes histories with faults for that long. Two processes are this program, and two
-// are the other one.
-func (p *proof) beside(ctx context.Context, uri, other string, d time.Duration, note func(*history.History)) error {
-	const operations = 2_000
+// beside makes histories with faults for that long, and some more if the programs have not met by then. Two processes are
+// this program, and two are the other one.
+func (p *proof) beside(ctx context.Context, uri, other string, d time.Duration, met func(*history.History) bool) error {
+	const operations, most = 2_000, 10 // of them if they don't meet
 	var counts tally.Tally
 	rounds, begun := 0, time.Now()
-	for ; rounds == 0 || time.Since(begun) < d; rounds++ {
+	for have := false; time.Since(begun) < d || !have && rounds < most; rounds++ {
 		h, err := p.simulated(ctx, simulation.ServerConfig{
 			URI: uri, Other: other, Processes: 4, CallersPerProcess: 8, Operations: operations, Faults: true,
 		}, rounds, &counts)
 		if err != nil {
 			return err
 		}
-		note(h)
+		have = met(h)
 	}
 	fmt.Printf("%6.0f s    %d rounds of %d operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),
 		rounds, operations, counts.Outcomes[history.SeenAttempts], counts.Outcomes[history.SeenGranted], violations(&counts))
