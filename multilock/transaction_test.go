@@ -305,6 +305,10 @@ func TestTransactionInTrouble(t *testing.T) {
 		"a lost reply":     func(s *shop) { s.mem.LoseReplies(1) },
 		"two lost replies": func(s *shop) { s.mem.LoseReplies(2) },
 		"a late request":   func(s *shop) { s.mem.Delay(1, 20*time.Second) },
+		"a lost reply, and a late repeat": func(s *shop) {
+			s.mem.LoseReplies(1)
+			s.mem.Delay(1, 20*time.Second)
+		},
 		"a refusal": func(s *shop) {
 			s.mem.Fail(1, mongo.CommandError{Code: 13, Name: "Unauthorized", Message: "not authorized"})
 		},
