@@ -211,8 +211,8 @@ func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTi
 // time, and a few tries remain whenever the trouble ends. The leases of one command have
 // one rest, or else each would need a command of its own.
 func rest(leases []*Lease) time.Duration {
-	longest := shortest(leases, func(l *Lease) time.Duration { return max(l.pause(), l.left()/2) })
-	return longest/2 + rand.N(longest)
+	pause := shortest(leases, func(l *Lease) time.Duration { return max(l.pause(), l.left()/2) })
+	return pause/2 + rand.N(pause)
 }
 
 // timeoutFor bounds a command for several leases: by the attempt timeout, and

@@ -28,8 +28,7 @@ type settles struct {
 // settling is a settle of a mark that is under way, or has settled it.
 type settling struct {
 	sent engine.Reading
-	done chan struct{} // closed when it has ended,
-	over bool          // as this says, under the mutex
+	done chan struct{} // closed when it has ended
 	err  error         // set by then
 }
 
@@ -59,10 +58,10 @@ func (s *settles) settle(ctx context.Context, m engine.Mark) error {
 	_, one.err = attempt.Once(ctx, s.engine.Attempt(s.engine.TTL).Timeout, func(ctx context.Context) error { return s.engine.Settle(ctx, m) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one.over = true; one.err != nil {
+	close(one.done)
+	if one.err != nil {
 		delete(s.all, m.ID)
 	}
-	close(one.done)
 	return one.err
 }
 
@@ -70,7 +69,7 @@ func (s *settles) settle(ctx context.Context, m engine.Mark) error {
 func (s *settles) find(id uuid.UUID) (one *settling, begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.all, func(_ uuid.UUID, other *settling) bool { return other.over && !s.fresh(other) })
+	maps.DeleteFunc(s.all, func(_ uuid.UUID, other *settling) bool { return attempt.IsClosed(other.done) && !s.fresh(other) })
 	if one = s.all[id]; one != nil {
 		return one, false
 	}
@@ -81,7 +80,7 @@ func (s *settles) find(id uuid.UUID) (one *settling, begins bool) {
 
 // fresh says that what was settled counts. The settles are locked.
 func (s *settles) fresh(one *settling) bool {
-	return one != nil && one.over && validity{from: one.sent, ttl: settledFor}.left(s.engine.Clocks()) > 0
+	return one != nil && attempt.IsClosed(one.done) && validity{from: one.sent, ttl: settledFor}.left(s.engine.Clocks()) > 0
 }
 
 // Settled are those of the marks that still count as settled.
