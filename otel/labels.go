@@ -37,23 +37,23 @@ type label struct {
 	collection string
 }
 
-// of is the label of most metrics. With the first one of a tag its counters begin.
-func (l *labels) of(ctx context.Context, e doclock.Event) *label {
+// find finds the label of most metrics, or makes it. With the first one of a tag its counters begin.
+func (l *labels) find(ctx context.Context, e doclock.Event) *label {
 	of, begins := l.get(labelKey{collection: e.Collection, tag: e.Tag})
 	if begins {
-		l.metrics.begin(ctx, of, l.ofCollection(e))
+		l.metrics.begin(ctx, of, l.findCollection(e))
 	}
 	return of
 }
 
-// ofCollection is the label without a tag.
-func (l *labels) ofCollection(e doclock.Event) *label {
+// findCollection finds the label without a tag.
+func (l *labels) findCollection(e doclock.Event) *label {
 	of, _ := l.get(labelKey{collection: e.Collection})
 	return of
 }
 
-// withOutcome is the label of the histograms.
-func (l *labels) withOutcome(e doclock.Event) *label {
+// findOutcome finds the label of the histograms.
+func (l *labels) findOutcome(e doclock.Event) *label {
 	of, _ := l.get(labelKey{e.Collection, e.Tag, outcome(e), errorType(e.Err)})
 	return of
 }

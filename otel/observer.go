@@ -69,31 +69,31 @@ func New(opts ...Option) (*Observer, error) {
 // ignored.
 func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	if e.Dropped > 0 {
-		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.ofCollection(e))
+		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.findCollection(e))
 	}
 	switch e.Kind {
 	case doclock.EventWaiting:
 		if e.How == "" { // else it was counted
-			o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e))
+			o.metrics.conflicts.Add(ctx, 1, o.labels.find(ctx, e))
 		}
 	case doclock.EventSkipped:
-		o.metrics.skipped.Add(ctx, 1, o.labels.of(ctx, e))
+		o.metrics.skipped.Add(ctx, 1, o.labels.find(ctx, e))
 	case doclock.EventGranted, doclock.EventNotGranted:
 		o.acquired(ctx, e)
 	case doclock.EventRenewed:
-		o.metrics.renewals.Add(ctx, 1, o.labels.of(ctx, e))
+		o.metrics.renewals.Add(ctx, 1, o.labels.find(ctx, e))
 	case doclock.EventRenewalFailed:
-		o.metrics.renewalFailures.Add(ctx, 1, o.labels.of(ctx, e))
+		o.metrics.renewalFailures.Add(ctx, 1, o.labels.find(ctx, e))
 		o.leases.note(e)
 	case doclock.EventOutcomeUnknown:
-		o.metrics.unknown.Add(ctx, 1, o.labels.of(ctx, e))
+		o.metrics.unknown.Add(ctx, 1, o.labels.find(ctx, e))
 		o.leases.note(e)
 	case doclock.EventTransaction:
-		o.metrics.transaction.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(e))
+		o.metrics.transaction.Record(ctx, e.Waited.Seconds(), o.labels.findOutcome(e))
 	case doclock.EventCleanUpFailed:
-		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.of(ctx, e))
+		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.find(ctx, e))
 	case doclock.EventLost:
-		o.metrics.losses.Add(ctx, 1, o.labels.of(ctx, e))
+		o.metrics.losses.Add(ctx, 1, o.labels.find(ctx, e))
 		o.ended(ctx, e)
 	case doclock.EventReleased:
 		o.ended(ctx, e)
@@ -104,8 +104,8 @@ func (o *Observer) acquired(ctx context.Context, e doclock.Event) {
 	parent := trace.SpanContextFromContext(ctx)
 	ctx, span := o.acquireSpan(ctx, e)
 	defer endSpan(span, e)
-	plain := o.labels.of(ctx, e)
-	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(e))
+	plain := o.labels.find(ctx, e)
+	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.findOutcome(e))
 	o.metrics.commands.Add(ctx, int64(e.Commands), plain)
 	if e.Kind != doclock.EventGranted {
 		if e.How == doclock.HowRefused && errors.Is(e.Err, doclock.ErrConflict) {
@@ -125,8 +125,8 @@ func (o *Observer) acquired(ctx context.Context, e doclock.Event) {
 func (o *Observer) ended(ctx context.Context, e doclock.Event) {
 	ctx, span := o.holdSpan(ctx, e)
 	defer endSpan(span, e)
-	plain := o.labels.of(ctx, e)
-	o.metrics.hold.Record(ctx, e.Held.Seconds(), o.labels.withOutcome(e))
+	plain := o.labels.find(ctx, e)
+	o.metrics.hold.Record(ctx, e.Held.Seconds(), o.labels.findOutcome(e))
 	o.metrics.commands.Add(ctx, int64(e.Commands), plain)
 	o.metrics.active.Add(ctx, -1, plain)
 }

@@ -66,7 +66,7 @@ func (o *Observer) holdSpan(ctx context.Context, e doclock.Event) (context.Conte
 // start begins a span, with the few attributes that a sampler may want. The
 // others are made for a recorded span only.
 func (o *Observer) start(ctx context.Context, what string, e doclock.Event, began trace.SpanStartOption) (context.Context, trace.Span) {
-	plain := o.labels.of(ctx, e)
+	plain := o.labels.find(ctx, e)
 	ctx, span := o.tracer.Start(ctx, what+" "+plain.collection, began, plain.start)
 	if !span.IsRecording() {
 		return ctx, span
