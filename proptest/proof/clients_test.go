@@ -47,7 +47,7 @@ func TestClients(t *testing.T) {
 		sum(sides, h)
 		return sides["Go"].keptBack+sides["Node"].keptBack > 0
 	}
-	if err := p.beside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, met); err != nil {
+	if err := p.runBeside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, met); err != nil {
 		t.Fatal(err)
 	}
 	for _, failure := range p.counts.Failures() {
@@ -65,9 +65,9 @@ func TestClients(t *testing.T) {
 	t.Logf("killed: %d; violations: %d", p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
 }
 
-// beside makes histories with faults for that long, and some more if the programs have not met by then. Two processes are
+// runBeside makes histories with faults for that long, and some more if the programs have not met by then. Two processes are
 // this program, and two are the other one.
-func (p *proof) beside(ctx context.Context, uri, other string, d time.Duration, met func(*history.History) bool) error {
+func (p *proof) runBeside(ctx context.Context, uri, other string, d time.Duration, met func(*history.History) bool) error {
 	const operations, most = 2_000, 10 // of them if they don't meet
 	var counts tally.Tally
 	rounds, begun := 0, time.Now()
