@@ -104,7 +104,7 @@ func (c *check) safety() {
 
 // place finds the documents of the commands that name none, as a claim and a clean-up by
 // the entry's id: those in which the id was seen. They are two if the network has repeated
-// a claim: the command stands in both then.
+// a claim: the command stands in both then. A claim that found nothing stands in none.
 func (h *History) place() {
 	documents := map[string][]string{}
 	note := func(id, document string) {
@@ -121,7 +121,7 @@ func (h *History) place() {
 		}
 	}
 	for i, c := range h.Commands {
-		if c.Document != "" {
+		if c.Document != "" || c.Kind == CommandAcquire && c.Answered != 0 && !c.Matched {
 			continue
 		}
 		for n, document := range documents[c.ID] {

@@ -38,9 +38,15 @@ func TestLinearizable(t *testing.T) {
 	joinB := command(history.CommandAcquire, "b", 1019, 1021, 1020, 1020, b)
 	raised := command(history.CommandRead, "", 1030, 1032, 1031, 1025)
 	claim := history.Command{Kind: history.CommandAcquire, Tag: "write", ID: "c", Sent: 1024 * millisecond}
+	nowhere := claim // answered before its repeat was executed
+	nowhere.Sent, nowhere.Answered = 1013*millisecond, 1014*millisecond
+	missing := nowhere
+	missing.Document = "d"
 	elsewhere := join
 	elsewhere.Document = "e"
 	repeated := history.Command{Kind: history.CommandAcquire, Tag: "write", ID: "a", Sent: 1009 * millisecond, Ghost: true}
+	again := nowhere
+	again.Answered, again.Ghost = 0, true
 	late := func(c history.Command) history.Command { c.Answered, c.Image, c.Matched = 0, nil, false; return c }
 	for name, test := range map[string]struct {
 		ok       bool
@@ -73,7 +79,11 @@ func TestLinearizable(t *testing.T) {
 		"a fence that a claim may have taken":  {true, []history.Command{raised, claim}},
 		"granted elsewhere":                    {false, []history.Command{conflict, elsewhere}},
 		"granted elsewhere, and by a repeat":   {true, []history.Command{conflict, repeated, elsewhere}},
-		"a fence that leaps":                   {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
+		"found nothing, and granted by a repeat": {true, []history.Command{
+			join, nowhere, again, bare(history.CommandRelease, "a", 0, 1015, 1017, true), command(history.CommandRead, "", 1030, 1032, 1031, 1025, held("c", 1025, 1025, 1125)),
+		}},
+		"not found while it was there": {false, []history.Command{join, missing}},
+		"a fence that leaps":           {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := command(history.CommandRead, "", 1000, 1000, 1000, 0)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,12 +123,17 @@ func TestProof(t *testing.T) {
 		})
 	}
 
+	failures := p.counts.Failures(p.floors()...)
+	for _, failure := range failures { // in full
+		fmt.Printf("\n%s\n", failure)
+	}
 	fmt.Printf("\n%s\n", p.title())
 	if err := p.counts.Table(os.Stdout); err != nil {
 		t.Error(err)
 	}
-	for _, failure := range p.counts.Failures(p.floors()...) {
-		t.Error(failure)
+	for _, failure := range failures { // at the end, where people look first
+		what, _, _ := strings.Cut(failure, "\n")
+		t.Error(what)
 	}
 }
 
