@@ -17,11 +17,11 @@ const CallsRest = "while nothing succeeds, a call in flight sends at most 20 com
 const mostASecond = 20
 
 // pace is how fast a program sends commands. Those of one call name the same entry, or
-// none.
+// none. The leases of a batch have one id, each in its own document, and calls of their own.
 type pace struct {
 	mu      sync.Mutex
 	calls   int                  // in flight
-	sent    map[string][]sending // in the last second, since a command has succeeded, by entry
+	sent    map[string][]sending // in the last second, since a command has succeeded, by entry and document
 	checked int
 	hectic  string // the last time that there were too many, or ""
 }
@@ -48,7 +48,7 @@ func (p *pace) sends(command bson.Raw) {
 	defer p.mu.Unlock()
 	now, of := sending{time.Now(), max(1, p.calls)}, ""
 	if ids := entriesOf(command); len(ids) > 0 {
-		of, now.calls = ids[0], 1
+		of, now.calls = ids[0]+command.Lookup("query", "_id").String(), 1
 	}
 	sent := p.sent[of]
 	for len(sent) > 0 && now.at.Sub(sent[0].at) >= time.Second {
