@@ -103,6 +103,44 @@ func TestDetachRefused(t *testing.T) {
 	})
 }
 
+// A release that waits for a detach, which its caller has left, is the lease's last command,
+// whatever becomes of the detach: a later one sends nothing, and has the same answer.
+func TestReleaseBehindADetach(t *testing.T) {
+	for name, ends := range map[string]error{
+		"executed":           nil,
+		"refused":            &engine.Failure{Nothing: true},
+		"of unknown outcome": errReplyLost,
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.take(1, "write")
+				arrives := make(chan struct{})
+				r.server.fault = func(_ context.Context, c call) error {
+					if c.name != "detach" {
+						return nil
+					}
+					<-arrives
+					return ends
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				detached, released := make(chan error, 1), make(chan error, 1)
+				go func() { _, err := h.Detach(ctx); detached <- err }()
+				synctest.Wait()
+				cancel()
+				r.wantErr("Detach", <-detached, doclock.ErrOutcomeUnknown)
+				go func() { released <- h.Release(context.Background()) }()
+				synctest.Wait()
+				close(arrives)
+				told := <-released
+				sent := len(r.server.sent())
+				if again := h.Release(context.Background()); !errors.Is(again, told) || len(r.server.sent()) != sent {
+					r.Errorf("it said %v, and then %v", told, again)
+				}
+			})
+		})
+	}
+}
+
 func uuidOf(id uuid.UUID) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
 
 // errReplyLost is the error of a command whose reply is lost.

@@ -209,7 +209,15 @@ func (l *Lease) conclude(ctx context.Context, v *verdict, err error) {
 	default:
 		l.become(held)
 	}
-	l.release = nil
+	l.reopen(v)
+}
+
+// reopen lets a later call end the lease, unless one has come already: its verdict stays.
+// The lease is locked.
+func (l *Lease) reopen(v *verdict) {
+	if l.release == v {
+		l.release = nil
+	}
 }
 
 // publish publishes the verdict, unless the caller who has revoked the command has. A
@@ -554,9 +562,7 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 	err = l.tell(ctx, v, err, l.concludeDetach)
 	if err != nil && !errors.Is(err, doclock.ErrLost) {
 		l.mu.Lock()
-		if l.release == v {
-			l.release = nil // a release waits for the detach's end
-		}
+		l.reopen(v) // a release waits for the detach's end
 		l.mu.Unlock()
 	}
 	if err != nil && (!errors.Is(err, doclock.ErrOutcomeUnknown) || repeatable(err)) {
@@ -630,11 +636,11 @@ func (l *Lease) concludeDetach(ctx context.Context, v *verdict, err error) {
 	case repeatable(err):
 		l.key = uuid.Nil
 		l.become(held)
-		l.release = nil
+		l.reopen(v)
 	default:
 		l.become(detached)
 		if errors.Is(err, doclock.ErrOutcomeUnknown) {
-			l.release = nil
+			l.reopen(v)
 		}
 	}
 }

@@ -218,7 +218,13 @@ func (r runner) settle(h *holding) {
 	var c *call
 	for range 100 {
 		c = r.on(context.Background(), h, "Release", plain(h.lease.Release))
-		if c.err == nil || slices.ContainsFunc([]error{doclock.ErrLost, doclock.ErrOutcomeUnknown, doclock.ErrReleased}, func(of error) bool { return errors.Is(c.err, of) }) {
+		if c.err == nil {
+			if err := h.lease.Release(context.Background()); err != nil {
+				r.fault("a release that was told as done is told anew, with %v", err)
+			}
+			return
+		}
+		if slices.ContainsFunc([]error{doclock.ErrLost, doclock.ErrOutcomeUnknown, doclock.ErrReleased}, func(of error) bool { return errors.Is(c.err, of) }) {
 			return
 		}
 		r.pause(time.Second)
