@@ -174,6 +174,9 @@ type Command struct {
 	Handed   bool `json:"handed,omitempty"`
 	Inherits bool `json:"inherits,omitempty"`
 
+	// Claims marks an acquire of documents that are free: one that finds nothing says nothing of a document.
+	Claims bool `json:"claims,omitempty"`
+
 	// Newest marks a linearizable read: a primary that had a majority has answered it.
 	Newest bool `json:"newest,omitempty"`
 

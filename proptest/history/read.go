@@ -26,7 +26,16 @@ func ReadCommand(body bson.Raw) []Command {
 			commands[i].Kind = CommandDelete
 		}
 	}
+	for i := range commands {
+		commands[i].Claims = commands[i].Kind == CommandAcquire && isClaim(body)
+	}
 	return commands
+}
+
+// isClaim says that the command is one of a claim.
+func isClaim(body bson.Raw) bool {
+	comment, _ := body.Lookup("comment").StringValueOK()
+	return comment == "doclock claim"
 }
 
 // readCommands reads a findAndModify, the statements of an update that renews, releases or
@@ -58,6 +67,7 @@ func readCommands(body bson.Raw) []Command {
 		c := read[0]
 		switch many, _ := statement.Lookup("multi").BooleanOK(); {
 		case many && c.Kind == CommandAcquire:
+			c.Claims = true
 			for _, c.Document = range documentsOf(query) {
 				commands = append(commands, c)
 			}
@@ -76,8 +86,7 @@ func readCommands(body bson.Raw) []Command {
 // readFind reads a find of one document whose answer shows the whole lock.
 func readFind(body bson.Raw) (commands []Command) {
 	one, _ := body.Lookup("singleBatch").BooleanOK()
-	comment, _ := body.Lookup("comment").StringValueOK()
-	if !one && comment != "doclock claim" || body.Lookup("projection", nowKey).Type == 0 {
+	if !one && !isClaim(body) || body.Lookup("projection", nowKey).Type == 0 {
 		return nil
 	}
 	level, _ := body.Lookup("readConcern", "level").StringValueOK()

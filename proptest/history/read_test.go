@@ -148,7 +148,7 @@ func TestReadCommandsOfClaimsTogether(t *testing.T) {
 	arrives := bson.A{doc("$set", doc("lock", doc("tags", doc("read", bson.A{doc("id", own, "owner", doc("$literal", "me"))}))))}
 	guard := doc("_id", "a", "lock.tags.read", doc("$elemMatch", doc("id", own, "fence", int64(7))))
 	pull := doc("$pull", doc("lock.tags.read", doc("id", own)))
-	claim := Command{Kind: CommandAcquire, Tag: "read", ID: hexed(own), Owner: "me"}
+	claim := Command{Kind: CommandAcquire, Tag: "read", ID: hexed(own), Owner: "me", Claims: true}
 	for name, c := range map[string]struct {
 		body bson.Raw
 		want []Command
@@ -220,6 +220,24 @@ func TestRecordedReads(t *testing.T) {
 	newest.Number, newest.Sent, newest.Answered, newest.Newest = 2, 20, 21, true
 	nothing := Command{Process: 3, Number: 3, Kind: commandNothing, Sent: 30, Answered: 31}
 	if diff := cmp.Diff([]Command{c, newest, nothing}, kept.History().Commands); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A claim of one document, which found it locked, says nothing of it. An acquire that finds nothing says that it isn't there.
+func TestRecordedClaims(t *testing.T) {
+	kept := Keep()
+	r := NewRecorder(3, "db", Clock{}, kept)
+	arrives := bson.A{doc("$set", doc("lock", doc("tags", doc("read", bson.A{doc("id", own, "owner", doc("$literal", "me"))}))))}
+	for at, comment := range map[int64]string{10: "doclock claim", 20: "doclock acquire"} {
+		r.Message(Message{Request: at, Name: "findAndModify", At: at, Command: message(t, "findAndModify", "documents", "query", doc("_id", "a"), "update", arrives, "comment", comment)})
+		r.Message(Message{Request: at, Name: "findAndModify", At: at + 1, Reply: message(t, "value", nil)})
+	}
+	told := map[int64]string{}
+	for _, c := range kept.History().Commands {
+		told[c.Sent] = c.Kind
+	}
+	if diff := cmp.Diff(map[int64]string{10: commandNothing, 20: CommandAcquire}, told); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -121,7 +121,7 @@ func (r *Recorder) hears(key flight, name string, reply bson.Raw, now int64) {
 		case name != "update":
 			c.Answered = now
 			c.readReply(reply, several)
-			if !c.Matched && (c.Handed || c.Kind == CommandRead) {
+			if !c.Matched && (c.Handed || c.Claims || c.Kind == CommandRead) {
 				c.Kind = commandNothing
 			}
 		case c.Kind == CommandAcquire: // of a batch: the read after it shows where it has made entries
