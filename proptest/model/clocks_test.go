@@ -1,10 +1,13 @@
 package model
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
 )
 
 // What clocks may do, each in one way or two. The tolerance is 1, and each step is one of 1.
@@ -91,7 +94,7 @@ func TestClocks(t *testing.T) {
 func brokenPromises(t *testing.T, what string, worlds []config, ways [][]func(*config)) map[int]bool {
 	broken, states := map[int]bool{}, 0
 	for i, world := range worlds {
-		most := pick(400, 30_000, 100_000)
+		most := interleave.Pick(400, 30_000, 100_000)
 		if i == 0 {
 			most = max(most, 6_000) // where the rows are broken
 		}
@@ -99,11 +102,11 @@ func brokenPromises(t *testing.T, what string, worlds []config, ways [][]func(*c
 			cfg := with(world, way...)
 			cfg.counts = func(property string) bool { i := rowOf(property); return i >= 0 && !broken[i] }
 			for more := true; more; {
-				r := search{cfg: cfg, depth: 99, maxStates: most}.run()
-				states += r.states
-				if more = r.broken != nil; more {
+				r := explore(cfg, math.MaxInt, most)
+				states += r.States
+				if more = r.Broken.Property != ""; more {
 					t.Logf("clocks: %s: %v", what, r)
-					broken[rowOf(r.broken.property)] = true
+					broken[rowOf(r.Broken.Property)] = true
 				}
 			}
 		}

@@ -1,29 +1,14 @@
 package model
 
 import (
-	"os"
+	"math"
 	"runtime/debug"
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/doclock/doclock/proptest/model/interleave"
 	"go.uber.org/goleak"
 )
-
-// How far the tests search is DOCLOCK_MODEL: not set, for some seconds; proof, for a minute of two processors; full,
-// for some ten minutes.
-var searchFor = os.Getenv("DOCLOCK_MODEL")
-
-// pick returns the number for the available time.
-func pick(seconds, minute, long int) int {
-	switch searchFor {
-	case "full":
-		return long
-	case "proof":
-		return minute
-	}
-	return seconds
-}
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)       // the searches allocate much and keep little
@@ -44,7 +29,7 @@ func sampled[T any](all []T, n int) []T {
 // state, or as many as the time allows. Without faults the clock still steps, and clients
 // are slow.
 func TestExhaustive(t *testing.T) {
-	three := sampled(threeClients(), pick(30, 60, 655))
+	three := sampled(threeClients(), interleave.Pick(30, 60, 655))
 	again := func(cfg *config) { cfg.faults, cfg.rounds, cfg.tries = 1, 2, true }
 	user := plain(exclusive, "aaa", tokens(2), saving)
 	save := []config{user, with(user, stating), plain(exclusive, "aaaa", tokens(2), saving, stepping, beating)}
@@ -62,76 +47,63 @@ func TestExhaustive(t *testing.T) {
 		worlds []config
 		states int
 	}{
-		{"two tags, three clients", three, pick(200, 8_000, 200_000)},
-		{"two tags, three clients, one fault", each(three, faulty(1)), pick(200, 4_000, 10_000)},
-		{"two clients, one fault", each(pairs(), faulty(1)), pick(200, 25_000, 10_000_000)},
-		{"two clients, two faults", each(pairs(), faulty(2)), pick(200, 10_000, 50_000)},
-		{"two clients, two leases each, one fault", each(pairs(), again), pick(200, 5_000, 50_000)},
-		{"two clients that claim, one fault", each(pairs(), faulty(1), claiming), pick(200, 5_000, 1_000_000)},
-		{"two clients that claim in batches, one fault", each(pairs(), faulty(1), batching), pick(200, 5_000, 1_000_000)},
-		{"three tags, three clients, every other one with a fault", threeTags(pick(20, 100, 1000)), pick(200, 1_000, 3_000)},
-		{"two programs", twoPrograms(), pick(1_000, 10_000, 50_000)},
-		{"a token, a step of the clock", each(tokenWorlds(), stepping), pick(200, 3_000, 1_000_000)},
-		{"a token, one fault", each(tokenWorlds(), faulty(1)), pick(200, 2_000, 100_000)},
-		{"two users that write", save, pick(200, 10_000, 300_000)}, // all number their first write 1
-		{"two users that write, one fault", each(save, faulty(1)), pick(200, 30_000, 500_000)},
-		{"two users that write, two faults", each(save, faulty(2)), pick(200, 5_000, 500_000)},
-		{"a token and handoffs", []config{handed}, pick(200, 20_000, 500_000)},
-		{"conversions", conversions(threeClients(), pick(20, 30, 655), 0, 0), pick(200, 2_000, 8_000)},
-		{"conversions, one fault", conversions(threeClients(), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
-		{"conversions of two clients that write", conversions(twoClients(), pick(15, 20, 999), 1, 0), pick(200, 3_000, 1_000_000)},
-		{"conversions of two clients that write, one fault", conversions(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
-		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)},
-		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(200, 1_000, 30_000)},
-		{"an operator's break, one fault", broken, pick(200, 20_000, 400_000)},
-		{"take-overs of three clients", each(three, taking), pick(200, 2_000, 50_000)},
-		{"take-overs, one fault", each(pairs(), taking, faulty(1)), pick(200, 10_000, 500_000)},
-		{"take-overs of two leases each, two faults", each(pairs(), taking, again, faulty(2)), pick(200, 2_000, 50_000)},
-		{"take-overs of tokens and of what keeps others out, one fault", taken, pick(200, 10_000, 300_000)},
-		{"a token that keeps others out and is converted", []config{all}, pick(200, 20_000, 400_000)},
-		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
+		{"two tags, three clients", three, interleave.Pick(200, 8_000, 200_000)},
+		{"two tags, three clients, one fault", each(three, faulty(1)), interleave.Pick(200, 4_000, 10_000)},
+		{"two clients, one fault", each(pairs(), faulty(1)), interleave.Pick(200, 25_000, 10_000_000)},
+		{"two clients, two faults", each(pairs(), faulty(2)), interleave.Pick(200, 10_000, 50_000)},
+		{"two clients, two leases each, one fault", each(pairs(), again), interleave.Pick(200, 5_000, 50_000)},
+		{"two clients that claim, one fault", each(pairs(), faulty(1), claiming), interleave.Pick(200, 5_000, 1_000_000)},
+		{"two clients that claim in batches, one fault", each(pairs(), faulty(1), batching), interleave.Pick(200, 5_000, 1_000_000)},
+		{"three tags, three clients, every other one with a fault", threeTags(interleave.Pick(20, 100, 1000)), interleave.Pick(200, 1_000, 3_000)},
+		{"two programs", twoPrograms(), interleave.Pick(1_000, 10_000, 50_000)},
+		{"a token, a step of the clock", each(tokenWorlds(), stepping), interleave.Pick(200, 3_000, 1_000_000)},
+		{"a token, one fault", each(tokenWorlds(), faulty(1)), interleave.Pick(200, 2_000, 100_000)},
+		{"two users that write", save, interleave.Pick(200, 10_000, 300_000)}, // all number their first write 1
+		{"two users that write, one fault", each(save, faulty(1)), interleave.Pick(200, 30_000, 500_000)},
+		{"two users that write, two faults", each(save, faulty(2)), interleave.Pick(200, 5_000, 500_000)},
+		{"a token and handoffs", []config{handed}, interleave.Pick(200, 20_000, 500_000)},
+		{"conversions", conversions(threeClients(), interleave.Pick(20, 30, 655), 0, 0), interleave.Pick(200, 2_000, 8_000)},
+		{"conversions, one fault", conversions(threeClients(), interleave.Pick(20, 30, 655), 0, 1), interleave.Pick(200, 1_000, 4_000)},
+		{"conversions of two clients that write", conversions(twoClients(), interleave.Pick(15, 20, 999), 1, 0), interleave.Pick(200, 3_000, 1_000_000)},
+		{"conversions of two clients that write, one fault", conversions(twoClients(), interleave.Pick(15, 20, 999), 1, 1), interleave.Pick(200, 1_000, 5_000)},
+		{"pairs that keep others out", held, interleave.Pick(200, 2_000, 1_000_000)},
+		{"pairs that keep others out, one fault", each(held, faulty(1)), interleave.Pick(200, 1_000, 30_000)},
+		{"an operator's break, one fault", broken, interleave.Pick(200, 20_000, 400_000)},
+		{"take-overs of three clients", each(three, taking), interleave.Pick(200, 2_000, 50_000)},
+		{"take-overs, one fault", each(pairs(), taking, faulty(1)), interleave.Pick(200, 10_000, 500_000)},
+		{"take-overs of two leases each, two faults", each(pairs(), taking, again, faulty(2)), interleave.Pick(200, 2_000, 50_000)},
+		{"take-overs of tokens and of what keeps others out, one fault", taken, interleave.Pick(200, 10_000, 300_000)},
+		{"a token that keeps others out and is converted", []config{all}, interleave.Pick(200, 20_000, 400_000)},
+		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), interleave.Pick(200, 20_000, 400_000)},
 
 		// The members' clocks differ by the tolerance, either way, and step.
-		{"replica set: pairs, the new primary's clock is behind", each(pairs(), set, behind), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, it is ahead", each(pairs(), set, ahead), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, each client has a router", each(pairs(), set, behind, routed), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, one fault", each(pairs(), faulty(1), set, behind), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, two faults, two elections", each(pairs(), faulty(2), set, behind, reelected), pick(200, 10_000, 100_000)},
-		{"replica set: pairs, two leases each, one fault", each(pairs(), again, set, ahead), pick(200, 10_000, 100_000)},
-		{"replica set: pairs that claim, one fault", each(pairs(), faulty(1), claiming, set, behind), pick(200, 5_000, 100_000)},
-		{"replica set: pairs that claim in batches, one fault", each(pairs(), faulty(1), batching, set, behind), pick(200, 5_000, 100_000)},
-		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), pick(200, 10_000, 100_000)},
-		{"replica set: three clients, one fault", each(sampled(threeClients(), pick(5, 60, 655)), faulty(1), set, behind), pick(500, 3_000, 10_000)},
-		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
-		{"replica set: an operator's break, one fault", each(broken, set), pick(200, 20_000, 400_000)},
-		{"replica set: take-overs, one fault", each(pairs(), taking, faulty(1), set, ahead), pick(200, 5_000, 50_000)},
-		{"replica set: conversions, one fault", each(conversions(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
+		{"replica set: pairs, the new primary's clock is behind", each(pairs(), set, behind), interleave.Pick(300, 20_000, 200_000)},
+		{"replica set: pairs, it is ahead", each(pairs(), set, ahead), interleave.Pick(300, 20_000, 200_000)},
+		{"replica set: pairs, each client has a router", each(pairs(), set, behind, routed), interleave.Pick(300, 20_000, 200_000)},
+		{"replica set: pairs, one fault", each(pairs(), faulty(1), set, behind), interleave.Pick(300, 20_000, 200_000)},
+		{"replica set: pairs, two faults, two elections", each(pairs(), faulty(2), set, behind, reelected), interleave.Pick(200, 10_000, 100_000)},
+		{"replica set: pairs, two leases each, one fault", each(pairs(), again, set, ahead), interleave.Pick(200, 10_000, 100_000)},
+		{"replica set: pairs that claim, one fault", each(pairs(), faulty(1), claiming, set, behind), interleave.Pick(200, 5_000, 100_000)},
+		{"replica set: pairs that claim in batches, one fault", each(pairs(), faulty(1), batching, set, behind), interleave.Pick(200, 5_000, 100_000)},
+		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), interleave.Pick(200, 10_000, 100_000)},
+		{"replica set: three clients, one fault", each(sampled(threeClients(), interleave.Pick(5, 60, 655)), faulty(1), set, behind), interleave.Pick(500, 3_000, 10_000)},
+		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), interleave.Pick(2_000, 100_000, 500_000)},
+		{"replica set: an operator's break, one fault", each(broken, set), interleave.Pick(200, 20_000, 400_000)},
+		{"replica set: take-overs, one fault", each(pairs(), taking, faulty(1), set, ahead), interleave.Pick(200, 5_000, 50_000)},
+		{"replica set: conversions, one fault", each(conversions(twoClients(), interleave.Pick(5, 30, 999), 1, 1), set, ahead), interleave.Pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
 	}
 }
 
-// cover searches the worlds, fails on a violation, and logs what was covered.
+// cover searches the worlds.
 func cover(t *testing.T, worlds []config, states int) {
 	t.Helper()
-	start := time.Now()
-	var searches []search
+	var searches []func() interleave.Report
 	for _, cfg := range worlds {
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: states})
+		searches = append(searches, func() interleave.Report { return explore(cfg, math.MaxInt, states) })
 	}
-	complete, all, depth := 0, 0, 99
-	for _, r := range runAll(searches) {
-		all += r.states
-		depth = min(depth, r.depth)
-		if r.complete {
-			complete++
-		}
-		if r.broken != nil {
-			t.Errorf("broken: %v", r)
-		}
-	}
-	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
-		len(worlds), complete, depth, all, time.Since(start).Round(time.Millisecond))
+	interleave.Cover(t, searches)
 }
 
 // threeClients lists the worlds of three clients for all rules of two tags. If

@@ -2,22 +2,13 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
-// violation is a property that did not hold.
-type violation struct {
-	property string
-	detail   string
-}
-
-func (v *violation) Error() string { return v.property + ": " + v.detail }
-
-// fail records the first violation.
+// fail records the first violation that counts.
 func (w *world) fail(property, format string, args ...any) {
-	if w.broken == nil && (w.cfg.counts == nil || w.cfg.counts(property)) {
-		w.broken = &violation{property, fmt.Sprintf(format, args...)}
+	if w.cfg.counts == nil || w.cfg.counts(property) {
+		w.broken.Fail(property, format, args...)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/doclock/doclock/proptest/model/interleave"
 	"pgregory.net/rapid"
 )
 
@@ -92,21 +93,21 @@ func replicaSet(cfg *config) {
 // TestRandomWalk checks long runs for all properties, and that they meet what they are for. The long proof draws new
 // seeds.
 func TestRandomWalk(t *testing.T) {
-	walks, first := pick(200, 10_000, 1_000_000), pick(0, 0, rand.IntN(1<<40))
-	steps := pick(80, 50, 50)
+	walks, first := interleave.Pick(200, 10_000, 1_000_000), interleave.Pick(0, 0, rand.IntN(1<<40))
+	steps := interleave.Pick(80, 50, 50)
 	for name, more := range variations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := map[string]int{}
 			for seed := first; seed < first+walks; seed++ {
 				w, trace := wander(seed, Without{}, steps, func(cfg *config) { more(cfg); cfg.batches = true }, func(what string) { seen[what]++ })
-				if w.broken != nil {
-					t.Fatalf("seed %d: %v\n%s", seed, w.broken, strings.Join(search{cfg: *w.cfg}.replay(trace), "\n"))
+				if w.broken.Property != "" {
+					t.Fatalf("seed %d: %v\n%s", seed, w.broken, strings.Join(space(w.cfg).Replay(trace), "\n"))
 				}
 			}
 			t.Logf("%d walks of %d steps, from seed %d on, met %v", walks, steps, first, seen)
 			for _, what := range mustMeet[name] {
-				if seen[what] == 0 && (searchFor != "" || name != "alone") {
+				if seen[what] == 0 && (interleave.Pick(0, 1, 1) == 1 || name != "alone") {
 					t.Errorf("%s: never", what)
 				}
 			}
@@ -149,7 +150,7 @@ func wander(seed int, without Without, steps int, more func(*config), met func(w
 		}
 		a := actions[rng.IntN(len(actions))]
 		w, trace = w.step(a), append(trace, a)
-		if w.broken != nil {
+		if w.broken.Property != "" {
 			break
 		}
 		for what, is := range happened(a, &before, &w) {

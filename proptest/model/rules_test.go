@@ -1,6 +1,11 @@
 package model
 
-import "testing"
+import (
+	"math"
+	"testing"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
+)
 
 // Each row of TestRules leaves out a part of one rule of the protocol and shows that
 // the search notices: it prints the shortest trace to the violation. With the rule,
@@ -21,25 +26,22 @@ func notice(t *testing.T, cfg config, without Without, property string) {
 		sign := p == "honoured" || p == "extended" || p == "shortened"
 		return p == property || !without.LinearizableRead && !sign
 	}
-	most := pick(10_000, 4_000_000, 4_000_000)
-	r := search{cfg: broken, depth: 20, maxStates: most}.run()
-	if r.broken == nil && searchFor == "" && r.states >= most {
+	most := interleave.Pick(10_000, 4_000_000, 4_000_000)
+	r := explore(broken, 20, most)
+	if r.Broken.Property == "" && interleave.Pick(1, 0, 0) == 1 && r.States >= most {
 		t.Skipf("the proof finds it: %v", r)
 	}
-	if r.broken == nil {
-		t.Fatalf("not noticed: %v", r)
+	if r.Broken.Property != property {
+		t.Fatalf("not noticed by %q: %v", property, r)
 	}
-	if r.broken.property != property {
-		t.Errorf("noticed by %q, not by %q", r.broken.property, property)
-	}
-	t.Logf("%d states to find it: %v", r.states, r)
-	depth := min(r.depth+1, pick(4, 7, 7))
+	t.Logf("%v", r)
+	depth := min(r.Depth+1, interleave.Pick(4, 7, 7))
 	if without.LinearizableRead {
-		depth = pick(r.depth+2, 99, 99) // the read is one step more
+		depth = interleave.Pick(r.Depth+2, 99, 99) // the read is one step more
 	}
-	whole := search{cfg: cfg, depth: depth}.run()
-	t.Logf("with the rule: %d states to depth %d, all of them: %v", whole.states, whole.depth, whole.complete)
-	if whole.broken != nil || !whole.complete && depth == 99 {
+	whole := explore(cfg, depth, math.MaxInt)
+	t.Logf("with the rule: %v", whole)
+	if whole.Broken.Property != "" || !whole.Complete && depth == 99 {
 		t.Errorf("with the rule: %v", whole)
 	}
 }

@@ -46,7 +46,7 @@ func (w *world) step(a action) world {
 	case doLearn:
 		n.members[a.client].known = n.doc
 	}
-	if n.broken == nil {
+	if n.broken.Property == "" {
 		n.checkState()
 	}
 	return n

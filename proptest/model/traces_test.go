@@ -156,7 +156,7 @@ func TestALateAcquireIsNotTheLease(t *testing.T) {
 		w := newWorld(&config{tags: []Tag{"a"}, tick: 1})
 		w.doc = &Document{Field: Ours, Lock: Lock{Fence: fence, Tags: []Bucket{{"a", []Entry{{ID: 1, Seq: fence, Fence: fence, Expires: 900}}}}}}
 		w.saysLost(&w.clients[0], event{message: message{op: opRelease, lease: Lease{"a", 1, 100}}, outcome: Lost})
-		if (w.broken != nil) != wrong {
+		if (w.broken.Property != "") != wrong {
 			t.Errorf("the entry has the token %d: %v", fence, w.broken)
 		}
 	}

@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"slices"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
 )
 
 // world is one state: the document, the servers, the clients, the network and the clock. A
@@ -25,7 +27,7 @@ type world struct {
 	flight        []message // sent and not executed yet; they may never be
 	ghost         ghost
 	note          note
-	broken        *violation
+	broken        interleave.Violation
 }
 
 // ghost is knowledge for the properties that no participant has.

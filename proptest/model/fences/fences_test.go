@@ -1,24 +1,13 @@
 package fences
 
 import (
+	"fmt"
 	"maps"
-	"os"
+	"math"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/proptest/model/interleave"
 )
-
-// How far the tests search is DOCLOCK_MODEL, as in package model.
-func pick(seconds, proof, full int) int {
-	switch os.Getenv("DOCLOCK_MODEL") {
-	case "full":
-		return full
-	case "proof":
-		return proof
-	}
-	return seconds
-}
 
 // The worlds: client 0 has transactions, the others what the name says.
 var (
@@ -38,7 +27,7 @@ var (
 )
 
 func search(c config, most int) interleave.Report {
-	return interleave.Search(newWorld(&c), func(w world) []interleave.Step[world] { return w.steps() }, most)
+	return interleave.Changes(fmt.Sprintf("%+v", c), newWorld(&c), (*world).steps, (*world).check).Search(math.MaxInt, most)
 }
 
 func with(c config, change func(c *config)) config {
@@ -54,24 +43,16 @@ func TestWorlds(t *testing.T) {
 		"exclusive": with(exclusive, more), "days": days, "elections": elections, "quitting": quitting, "breaking": with(breaking, more),
 		"readers": readers, "deleting": deleting, "joining": joining, "two": with(two, more), "slots": with(slots, more),
 	}
-	if pick(0, 1, 1) == 1 {
+	if interleave.Pick(0, 1, 1) == 1 {
 		for name, c := range maps.Clone(worlds) {
 			worlds[name+", one more fault"] = with(c, more)
 		}
 	}
-	start, states, whole, depth := time.Now(), 0, 0, 999
-	for name, c := range worlds {
-		r := search(c, pick(5_000, 200_000, 4_000_000))
-		states, depth = states+r.States, min(depth, r.Depth)
-		if r.Complete {
-			whole++
-		}
-		if r.Broken.Property != "" {
-			t.Errorf("%s: %v", name, r)
-		}
+	var searches []func() interleave.Report
+	for _, c := range worlds {
+		searches = append(searches, func() interleave.Report { return search(c, interleave.Pick(5_000, 200_000, 4_000_000)) })
 	}
-	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
-		len(worlds), whole, depth, states, time.Since(start).Round(time.Millisecond))
+	interleave.Cover(t, searches)
 }
 
 // TestClauses leaves out one clause at a time, and shows that the search notices.

@@ -81,12 +81,9 @@ func (w *world) callsOf(client int) int8 {
 func (w *world) hasExpired(client int) bool { return w.expired&(1<<client) != 0 }
 
 // steps are all next states.
-func (w *world) steps() (out []interleave.Step[world]) {
+func (w *world) steps() (out []interleave.Change[world]) {
 	add := func(what func() string, change func(n *world)) {
-		n := *w
-		change(&n)
-		n.check()
-		out = append(out, interleave.Step[world]{World: n, What: what, Broken: n.broken})
+		out = append(out, interleave.Change[world]{What: what, Make: change})
 	}
 	say := func(format string, args ...any) func() string {
 		return func() string { return fmt.Sprintf(format, args...) }
@@ -314,7 +311,7 @@ func (w *world) day() {
 }
 
 // check checks the properties between two steps.
-func (w *world) check() {
+func (w *world) check() interleave.Violation {
 	if w.major.late {
 		w.broken.Fail("late", "a transaction was committed after the grant of a lease that its own excludes")
 	}
@@ -335,6 +332,7 @@ func (w *world) check() {
 			}
 		}
 	}
+	return w.broken
 }
 
 // checkOpen checks that a call that has ended has no open transaction, and will have none.
@@ -367,8 +365,4 @@ func (m message) String() string {
 		text += fmt.Sprintf(" %d", m.mark)
 	}
 	return text
-}
-
-func (c *config) String() string {
-	return fmt.Sprintf("%v, shared %v, %d slots, %d calls, %d faults, %d elections, %d days, %d quits", c.programs, c.shared, c.slots, c.calls, c.faults, c.elections, c.days, c.quits)
 }

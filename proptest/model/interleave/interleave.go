@@ -4,8 +4,13 @@ package interleave
 import (
 	"fmt"
 	"hash/maphash"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"testing"
+	"time"
 )
 
 // Violation is a property that does not hold; the zero value is none.
@@ -18,19 +23,42 @@ func (v *Violation) Fail(property, format string, args ...any) {
 	}
 }
 
-// Step is a next world, and what led to it.
-type Step[W comparable] struct {
-	World  W
-	What   func() string
-	Broken Violation
+// Space is a world of states W, between which there are steps A.
+type Space[W, A any] struct {
+	Name  string
+	Start W
+	Next  func(*W) []A               // the steps that are possible
+	Step  func(*W, A) (W, Violation) // what one of them leads to
+	Tell  func(*W, A) string         // describes the step that led to a state
+	Key   func(*W) uint64            // states with the same key behave alike
+}
+
+// Change is a step of a world that is compared as it is.
+type Change[W any] struct {
+	What func() string
+	Make func(*W)
+}
+
+// Changes is the space of such a world. check checks it after each step.
+func Changes[W comparable](name string, start W, next func(*W) []Change[W], check func(*W) Violation) Space[W, Change[W]] {
+	seed := maphash.MakeSeed()
+	return Space[W, Change[W]]{
+		Name:  name,
+		Start: start,
+		Next:  next,
+		Step:  func(w *W, c Change[W]) (W, Violation) { n := *w; c.Make(&n); return n, check(&n) },
+		Tell:  func(_ *W, c Change[W]) string { return c.What() },
+		Key:   func(w *W) uint64 { return maphash.Comparable(seed, *w) },
+	}
 }
 
 // Report has the covered part of a search, and the shortest trace to a violation.
 type Report struct {
-	States, Depth int
-	Complete      bool
-	Broken        Violation
-	Trace         []string
+	States   int
+	Depth    int  // all states with up to this many steps were seen
+	Complete bool // there are no others
+	Broken   Violation
+	Trace    []string
 }
 
 func (r Report) String() string {
@@ -40,35 +68,37 @@ func (r Report) String() string {
 	return fmt.Sprintf("%s: %s (%d states)\n  %s", r.Broken.Property, r.Broken.Detail, r.States, strings.Join(r.Trace, "\n  "))
 }
 
-// Search visits the worlds that follow start, until it has seen most of them.
-func Search[W comparable](start W, next func(W) []Step[W], most int) (r Report) {
+// Search visits the states that follow the first one, down to a depth, or until it has seen most of them.
+func (s Space[W, A]) Search(depth, most int) (r Report) {
 	type visit struct {
 		parent int32
-		what   func() string
+		step   A
 	}
-	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed()
-	visits := []visit{{-1, nil}}
-	frontier, at := []W{start}, []int32{0}
-	for len(frontier) > 0 {
-		var worlds []W
+	visits := []visit{{parent: -1}}
+	seen := map[uint64]struct{}{s.Key(&s.Start): {}}
+	frontier, at := []W{s.Start}, []int32{0}
+	for ; r.Depth < depth && len(frontier) > 0; r.Depth++ {
+		var states []W
 		var indices []int32
 		for i := range frontier {
-			for _, s := range next(frontier[i]) {
-				key := maphash.Comparable(seed, s.World)
-				if _, known := seen[key]; known && s.Broken.Property == "" {
+			for _, a := range s.Next(&frontier[i]) {
+				w, broken := s.Step(&frontier[i], a)
+				if broken.Property != "" {
+					steps := []A{a}
+					for v := at[i]; v > 0; v = visits[v].parent {
+						steps = append(steps, visits[v].step)
+					}
+					slices.Reverse(steps)
+					r.States, r.Broken, r.Trace = len(seen), broken, s.Replay(steps)
+					return r
+				}
+				key := s.Key(&w)
+				if _, known := seen[key]; known {
 					continue
 				}
 				seen[key] = struct{}{}
-				visits = append(visits, visit{at[i], s.What})
-				if s.Broken.Property != "" {
-					r.Broken, r.States = s.Broken, len(seen)
-					for v := len(visits) - 1; v > 0; v = int(visits[v].parent) {
-						r.Trace = append(r.Trace, visits[v].what())
-					}
-					slices.Reverse(r.Trace)
-					return r
-				}
-				worlds = append(worlds, s.World)
+				visits = append(visits, visit{at[i], a})
+				states = append(states, w)
 				indices = append(indices, int32(len(visits)-1))
 			}
 			if len(seen) > most {
@@ -76,9 +106,62 @@ func Search[W comparable](start W, next func(W) []Step[W], most int) (r Report) 
 				return r
 			}
 		}
-		frontier, at = worlds, indices
-		r.Depth++
+		frontier, at = states, indices
 	}
-	r.States, r.Complete = len(seen), true
+	r.States, r.Complete = len(seen), len(frontier) == 0
 	return r
+}
+
+// Replay describes the steps of a path.
+func (s Space[W, A]) Replay(steps []A) []string {
+	w, lines := s.Start, []string{s.Name}
+	for _, a := range steps {
+		w, _ = s.Step(&w, a)
+		lines = append(lines, s.Tell(&w, a))
+	}
+	return lines
+}
+
+// How far the tests search is DOCLOCK_MODEL: not set, for some seconds; proof, for a minute of two processors; full,
+// for some ten minutes.
+var searchFor = os.Getenv("DOCLOCK_MODEL")
+
+// Pick returns the number for the available time.
+func Pick(seconds, minute, long int) int {
+	switch searchFor {
+	case "full":
+		return long
+	case "proof":
+		return minute
+	}
+	return seconds
+}
+
+// Cover searches worlds, as many at once as there are processors. It fails on a violation, and logs what was covered.
+func Cover(t *testing.T, searches []func() Report) {
+	t.Helper()
+	start := time.Now()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	complete, all, depth := 0, 0, 999
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, search := range searches {
+		free <- struct{}{}
+		wg.Go(func() {
+			r := search()
+			<-free
+			mu.Lock()
+			defer mu.Unlock()
+			all, depth = all+r.States, min(depth, r.Depth)
+			if r.Complete {
+				complete++
+			}
+			if r.Broken.Property != "" {
+				t.Errorf("broken: %v", r)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
+		len(searches), complete, depth, all, time.Since(start).Round(time.Millisecond)) // read by the proof
 }

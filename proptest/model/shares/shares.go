@@ -77,12 +77,9 @@ func newWorld(without Without, readers bool, faults int8) world {
 }
 
 // steps are all next states.
-func (w world) steps() (all []interleave.Step[world]) {
+func (w *world) steps() (all []interleave.Change[world]) {
 	add := func(what string, change func(n *world)) {
-		n := w
-		change(&n)
-		n.check()
-		all = append(all, interleave.Step[world]{World: n, What: func() string { return what }, Broken: n.broken})
+		all = append(all, interleave.Change[world]{What: func() string { return what }, Make: change})
 	}
 	if w.valid {
 		add("the validity ends", func(n *world) { n.valid = false })
@@ -105,7 +102,7 @@ func (w world) steps() (all []interleave.Step[world]) {
 	return all
 }
 
-func (w world) stepsOf(i int, add func(string, func(n *world))) {
+func (w *world) stepsOf(i int, add func(string, func(n *world))) {
 	u := w.users[i]
 	say := func(what string) string { return fmt.Sprintf("user %d %s", i, what) }
 	switch u.stage {
@@ -254,8 +251,9 @@ func (w *world) released(i int) {
 }
 
 // check checks the properties between two steps.
-func (w *world) check() {
+func (w *world) check() interleave.Violation {
 	if w.denied&w.applied != 0 {
 		w.broken.Fail("told", "users %b were told that their updates were not applied, and %b were", w.denied, w.applied)
 	}
+	return w.broken
 }
