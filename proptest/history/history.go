@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/doclock/doclock/relations"
@@ -227,26 +226,4 @@ func (img *Image) find(id string) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
-}
-
-// Merge adds the records of another process.
-func (h *History) Merge(other *History) {
-	h.Documents = append(h.Documents, other.Documents...)
-	h.Operations = append(h.Operations, other.Operations...)
-	h.Commands = append(h.Commands, other.Commands...)
-	for name, n := range other.Faults {
-		if h.Faults == nil {
-			h.Faults = map[string]int{}
-		}
-		h.Faults[name] += n
-	}
-}
-
-func (h *History) sort() {
-	slices.SortFunc(h.Operations, func(a, b Operation) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
-	})
-	slices.SortFunc(h.Commands, func(a, b Command) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
-	})
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -183,6 +184,16 @@ func (w *Writer) History() *History {
 	return w.all.history()
 }
 
+// Line adds a line that another Writer has written to those of a Writer of [Keep].
+func (w *Writer) Line(text string) error {
+	var l line
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return fmt.Errorf("line %q: %w", text, err)
+	}
+	w.write(l)
+	return nil
+}
+
 // Document writes a document.
 func (w *Writer) Document(d Document) { w.write(line{Document: &d}) }
 
@@ -248,25 +259,16 @@ func (h *History) Encode(out io.Writer) error {
 }
 
 // Decode reads JSON lines. If something was written twice, the later line
-// counts. A last line that is cut off, by the end of its process, is left out.
+// counts.
 func Decode(in io.Reader) (*History, error) {
-	all := newRecords()
-	r := bufio.NewReader(in)
-	for {
-		text, err := r.ReadBytes('\n')
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
+	w := Keep()
+	lines := bufio.NewScanner(in)
+	for lines.Buffer(nil, 16<<20); lines.Scan(); {
+		if err := w.Line(lines.Text()); err != nil {
 			return nil, err
 		}
-		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return nil, fmt.Errorf("line %q: %w", text, err)
-		}
-		all.add(l)
 	}
-	return all.history(), nil
+	return w.History(), lines.Err()
 }
 
 // records are the lines of a history. Of what was written twice the later line counts.
@@ -304,6 +306,11 @@ func (r *records) add(l line) {
 func (r *records) history() *History {
 	h := r.History
 	h.Operations, h.Commands = slices.Collect(maps.Values(r.operations)), slices.Collect(maps.Values(r.commands))
-	h.sort()
+	slices.SortFunc(h.Operations, func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
+	})
+	slices.SortFunc(h.Commands, func(a, b Command) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
+	})
 	return &h
 }

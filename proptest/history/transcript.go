@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -44,48 +45,39 @@ func (c *check) report() {
 }
 
 // Around is the part of a document's transcript around an instant of the server's
-// clock, in nanoseconds, or its first lines for 0, with the names of the files that have
+// clock, in nanoseconds, or its first lines for 0, with the directory that has
 // the whole of it.
-func (h *History) Around(document string, at int64) string {
-	for _, d := range h.Documents {
-		if d.ID == document {
-			return newCheck(h, d, h.clocksOf(), nil).around(at)
-		}
-	}
-	return ""
-}
+func (h *History) Around(document string, at int64) string { return h.checkOf(document).around(at) }
 
 // Transcript has all that is known of a document: a line for each call and each command
 // with its image, in the order of their begin.
-func (h *History) Transcript(document string) string {
-	for _, d := range h.Documents {
-		if d.ID == document {
-			return newCheck(h, d, h.clocksOf(), nil).whole()
-		}
-	}
-	return ""
+func (h *History) Transcript(document string) string { return h.checkOf(document).whole() }
+
+func (h *History) checkOf(document string) *check {
+	i := slices.IndexFunc(h.Documents, func(d Document) bool { return d.ID == document })
+	return newCheck(h, h.Documents[i], h.clocksOf(), nil)
 }
 
 func (c *check) whole() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "document %s (%s), TTL %d ms, wait TTL %d ms, tolerance %d ms, rules %v\n", c.ID, c.Name, c.TTL, c.WaitTTL, c.Tolerance, c.Rules)
-	begin := c.begin()
-	for _, l := range c.transcript() {
+	lines, begin := c.transcript()
+	for _, l := range lines {
 		fmt.Fprintln(&b, l.show(begin))
 	}
 	return b.String()
 }
 
 func (c *check) around(at int64) string {
-	lines := c.transcript()
+	lines, begin := c.transcript()
 	if len(lines) == 0 {
 		return "nothing is recorded of this document"
 	}
-	begin := c.begin()
 	middle, _ := slices.BinarySearchFunc(lines, at, func(l transcribed, at int64) int { return cmp.Compare(l.from, at) })
 	first, last := max(0, middle-linesBefore), min(len(lines), middle+linesAfter)
 	var b strings.Builder
-	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them: %s\n", first+1, last, len(lines), begin/millisecond, c.keep())
+	h := &History{Documents: []Document{c.Document}, Operations: c.operations, Commands: c.commands, Apart: c.apart}
+	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them: %s\n", first+1, last, len(lines), begin/millisecond, h.Keep())
 	for i, l := range lines[first:last] {
 		if first+i == middle {
 			fmt.Fprintf(&b, "%s ---- the violation ----\n", instant(at, begin))
@@ -93,20 +85,6 @@ func (c *check) around(at int64) string {
 		fmt.Fprintln(&b, l.show(begin))
 	}
 	return b.String()
-}
-
-// begin is the first instant of a transcript; 0 if none is known.
-func (c *check) begin() int64 {
-	begin := int64(never)
-	for _, l := range c.transcript() {
-		if l.from != forever {
-			begin = min(begin, l.from)
-		}
-	}
-	if begin == never {
-		return 0
-	}
-	return begin
 }
 
 func (l transcribed) show(begin int64) string {
@@ -123,8 +101,8 @@ func instant(at, begin int64) string {
 
 func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }
 
-// transcript has what is known of the document, in the order of its begin.
-func (c *check) transcript() (lines []transcribed) {
+// transcript has what is known of the document, in the order of its begin, and the first instant that is known.
+func (c *check) transcript() (lines []transcribed, begin int64) {
 	for _, o := range c.operations {
 		clock := c.clocks[o.Process]
 		l := transcribed{clock.earliest(o.Call), never, o.text()}
@@ -140,7 +118,10 @@ func (c *check) transcript() (lines []transcribed) {
 	slices.SortStableFunc(lines, func(a, b transcribed) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
-	return lines
+	if i := slices.IndexFunc(lines, func(l transcribed) bool { return l.from != forever }); i >= 0 {
+		begin = lines[i].from
+	}
+	return lines, begin
 }
 
 // words joins those that are not empty.
@@ -216,49 +197,25 @@ const (
 	mostKept = 40
 )
 
-// Keep writes the history to a file that stays, and says where, or what went wrong.
+// Keep writes the history, and a transcript of each document, to a directory that stays, and says which, or what went
+// wrong.
 func (h *History) Keep() string {
-	where, err := h.keep(nil)
-	if err != nil {
-		return err.Error()
-	}
-	return filepath.Join(where, keptAs)
-}
-
-const keptAs = "history.jsonl"
-
-// keep writes the document's history and its transcript to files that stay.
-func (c *check) keep() string {
-	name := filepath.Base(c.ID) + ".txt"
-	h := &History{Documents: []Document{c.Document}, Operations: c.operations, Commands: c.commands, Apart: c.apart}
-	where, err := h.keep(map[string]string{name: c.whole()})
-	if err != nil {
-		return err.Error()
-	}
-	return filepath.Join(where, name) + ", " + filepath.Join(where, keptAs)
-}
-
-// keep writes the history and other files to a new directory.
-func (h *History) keep(others map[string]string) (where string, err error) {
 	all := filepath.Join(os.TempDir(), keptIn)
-	if err := os.MkdirAll(all, 0o755); err != nil {
-		return "", err
-	}
+	_ = os.MkdirAll(all, 0o755) // else the next fails
 	forget(all)
-	where, err = os.MkdirTemp(all, "")
+	where, err := os.MkdirTemp(all, "")
 	if err != nil {
-		return "", err
+		return err.Error()
 	}
-	for name, text := range others {
-		if err := os.WriteFile(filepath.Join(where, name), []byte(text), 0o644); err != nil {
-			return "", err
-		}
+	var lines bytes.Buffer
+	err = cmp.Or(h.Encode(&lines), os.WriteFile(filepath.Join(where, "history.jsonl"), lines.Bytes(), 0o644))
+	for _, d := range h.Documents {
+		err = cmp.Or(err, os.WriteFile(filepath.Join(where, filepath.Base(d.ID)+".txt"), []byte(h.Transcript(d.ID)), 0o644))
 	}
-	f, err := os.Create(filepath.Join(where, keptAs))
 	if err != nil {
-		return "", err
+		return err.Error()
 	}
-	return where, cmp.Or(h.Encode(f), f.Close())
+	return where
 }
 
 // forget removes all but the newest directories.

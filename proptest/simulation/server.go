@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock/internal/child"
@@ -94,7 +94,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (*history.History, *tally.
 		return nil, nil, err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	l := &launch{ServerConfig: cfg, database: client.Database("simulation_" + strings.ReplaceAll(uuid.NewString(), "-", "")), pace: 20}
+	l := &launch{ServerConfig: cfg, database: client.Database("simulation_" + strings.ReplaceAll(uuid.NewString(), "-", "")), pace: 20, history: history.Keep()}
 	if cfg.Restart != nil {
 		l.pace = 2
 	}
@@ -131,9 +131,8 @@ type launch struct {
 	groups   []*group
 	pace     time.Duration // see world
 	counts   tally.Tally
-
-	mu     sync.Mutex
-	output []*bytes.Buffer
+	history  *history.Writer // of all workers
+	started  atomic.Int64    // how many
 }
 
 // processes starts the workers and waits for them.
@@ -191,7 +190,7 @@ func (l *launch) keepBusy(ctx context.Context, i, share, mostKills int, rng *ran
 	}
 }
 
-// worker is a process, with what it has said of itself. Its history is in the output.
+// worker is a process, with what it has said of itself.
 type worker struct {
 	*child.Process
 	calls   int // that have returned
@@ -199,12 +198,8 @@ type worker struct {
 }
 
 func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	j := job{l.ServerConfig, l.database.Name(), len(l.output), l.pace, share, l.documents()}
-	out, w := &bytes.Buffer{}, &worker{}
-	recorder := history.NewRecorder(j.Process*programsPerProcess, j.Database, history.Clock{}, history.NewWriter(out))
-	l.output = append(l.output, out)
+	j, w := job{l.ServerConfig, l.database.Name(), int(l.started.Add(1)) - 1, l.pace, share, l.documents()}, &worker{}
+	recorder := history.NewRecorder(j.Process*programsPerProcess, j.Database, history.Clock{}, l.history)
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -230,7 +225,10 @@ func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
 			}
 			recorder.Message(m)
 		case strings.HasPrefix(line, "{"):
-			fmt.Fprintln(out, line)
+			if err := l.history.Line(line); err != nil {
+				w.failure = err.Error() // as above
+				return
+			}
 			if strings.Contains(line, `"outcome":`) && !strings.Contains(line, `"kind":"look"`) {
 				w.calls++
 			}
@@ -278,14 +276,7 @@ func (l *launch) torment(ctx context.Context, w *worker, kill bool, rng *rand.Ra
 
 // collect puts the workers' histories and the documents' logs together.
 func (l *launch) collect(ctx context.Context) (*history.History, error) {
-	all := &history.History{}
-	for _, out := range l.output {
-		h, err := history.Decode(out)
-		if err != nil {
-			return nil, err
-		}
-		all.Merge(h)
-	}
+	all := l.history.History()
 	for _, d := range l.documents() {
 		var found struct{ Log []string }
 		err := l.database.Collection(collection).FindOne(ctx, bson.M{"_id": d.ID}).Decode(&found)
