@@ -2,10 +2,10 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"slices"
-	"strings"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
 )
 
 // ID identifies an entry: one acquire of one client. 0 is no id.
@@ -197,7 +197,7 @@ func (d *Document) finish(id ID, u Update) {
 	}
 }
 
-// String shows the lock for traces: "fence 7 {a: [[11 seq 5 fence 7 until 9]]} done [3]".
+// String is for traces.
 func (d *Document) String() string {
 	if d == nil {
 		return "no document"
@@ -205,17 +205,5 @@ func (d *Document) String() string {
 	if d.Field != Ours {
 		return [...]string{"no lock", "null lock", "foreign lock"}[d.Field]
 	}
-	var tags []string
-	for _, b := range d.Lock.Tags {
-		tags = append(tags, fmt.Sprintf("%s: %v", b.Tag, b.Entries))
-	}
-	return unsaid.Replace(fmt.Sprintf("fence %d {%s} done %v broken %d", d.Lock.Fence, strings.Join(tags, "; "), d.Lock.Done, d.Lock.Broken))
-}
-
-// unsaid leaves zeros out of a trace.
-var unsaid = strings.NewReplacer(" fence 0)", ")", " fence 0", " waits", " n 0", "", " key 0", "", " detached false", "", " detached true", " detached",
-	" hold 0", "", " update 0", "", " number 0", "", " broken 0", "")
-
-func (e Entry) String() string {
-	return unsaid.Replace(fmt.Sprintf("[%d seq %d fence %d until %d n %d key %d detached %v hold %d]", e.ID, e.Seq, e.Fence, e.Expires, e.N, e.Key, e.Detached, e.Until))
+	return interleave.Terse(d.Lock)
 }

@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/doclock/doclock/proptest/model/interleave"
+)
 
 // operation is a command of the protocol, as a client sends it.
 type operation uint8
@@ -102,19 +106,12 @@ func (m message) plain() message {
 	return m.as(opRelease)
 }
 
-// String shows the attempt for traces: "client 0: write (a 10 fence 5) update 101 number 1".
+// String is for traces.
 func (m message) String() string {
-	text := unsaid.Replace(fmt.Sprintf("client %d: %v (%s %d fence %d) update %d number %d key %d", m.from, m.op, m.lease.Tag, m.lease.ID, m.lease.Fence, m.u, m.k, m.key))
-	if m.handsOver() {
-		text += fmt.Sprintf(" to client %d as %d, which waits: %v, lock.fence was %d", m.to, m.second, m.waits, m.f)
-	}
-	if m.op == opTakeOver {
-		text += fmt.Sprintf(" of %s %d fence %d", m.taken.Tag, m.taken.ID, m.taken.Fence)
-	}
-	if m.op == opConvert {
-		text += fmt.Sprintf(" to %s %d", m.next.Tag, m.next.ID)
-	}
-	return text
+	type fields message // without this method
+	from, op := m.from, m.op
+	m.from, m.op = 0, 0
+	return fmt.Sprintf("client %d: %v %s", from, op, interleave.Terse(fields(m)))
 }
 
 // This file sends attempts: their execution at the server, and what a send alone

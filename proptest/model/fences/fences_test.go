@@ -1,7 +1,6 @@
 package fences
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"testing"
@@ -27,7 +26,7 @@ var (
 )
 
 func search(c config, most int) interleave.Report {
-	return interleave.Changes(fmt.Sprintf("%+v", c), newWorld(&c), (*world).steps, (*world).check).Search(math.MaxInt, most)
+	return interleave.Changes(interleave.Terse(c), newWorld(&c), (*world).steps, (*world).check).Search(math.MaxInt, most)
 }
 
 func with(c config, change func(c *config)) config {

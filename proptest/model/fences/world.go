@@ -127,7 +127,7 @@ func (w *world) steps() (out []interleave.Change[world]) {
 
 // actorSteps are the steps of a call, or of the lease's own commands.
 func (w *world) actorSteps(i int, c int8, add func(func() string, func(n *world))) {
-	say := func(fate string, m message) func() string { return func() string { return fate + ": " + m.String() } }
+	say := func(fate string, m message) func() string { return func() string { return fmt.Sprint(fate, ": ", m) } }
 	if w.isAwaiting(i, c) {
 		add(func() string { return fmt.Sprintf("client %d, call %d: waits no longer", i, c) }, func(n *world) { n.timeout(i, c) })
 		return
@@ -349,20 +349,8 @@ func (w *world) checkOpen(i int, c int8) {
 }
 
 func (m message) String() string {
-	text := fmt.Sprintf("client %d", m.client)
-	if m.call >= 0 {
-		text += fmt.Sprintf(", call %d", m.call)
-	}
-	text += ": " + m.op.String()
-	switch m.op {
-	case opSettle, opMake:
-		text += fmt.Sprintf(" fence %d", m.fence)
-	case opFind, opFence, opCommit, opAbort:
-		text += fmt.Sprintf(" of transaction %d, fence %d, number %d, run %d", m.number, m.fence, m.k, m.run)
-	case opAcquire, opBreak:
-		text += fmt.Sprintf(", marks named %b", m.named)
-	case opRemark:
-		text += fmt.Sprintf(" %d", m.mark)
-	}
-	return text
+	type fields message // without this method
+	client, call, op := m.client, m.call, m.op
+	m.client, m.call, m.op = 0, 0, 0
+	return fmt.Sprintf("client %d, call %d: %v %s", client, call, op, interleave.Terse(fields(m)))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -120,6 +121,18 @@ func (s Space[W, A]) Replay(steps []A) []string {
 		lines = append(lines, s.Tell(&w, a))
 	}
 	return lines
+}
+
+// zero is a field that has its zero value, as %+v prints it.
+var zero = regexp.MustCompile(`\w+:(?:0|false|\[\]|<nil>|\{\})?(?: |(\}))`)
+
+// Terse describes a value for a trace: its fields but for those that have the zero value.
+func Terse(value any) string {
+	text, last := fmt.Sprintf("%+v", value), ""
+	for text != last {
+		last, text = text, zero.ReplaceAllString(text, "$1")
+	}
+	return strings.ReplaceAll(text, " }", "}")
 }
 
 // How far the tests search is DOCLOCK_MODEL: not set, for some seconds; proof, for a minute of two processors; full,
