@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"flag"
+	"slices"
 	"testing"
 
 	"github.com/doclock/doclock/internal/mongotest"
@@ -21,17 +22,9 @@ func TestEngine(t *testing.T) {
 	}
 	var count tally.Tally
 	machine.Engine(t, locktest.New(t).Client().Database("machine"), 400, 30, &count)
-	floors := []tally.Floor{
-		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
-		{Kind: "check", Name: machine.EngineStored, Least: 400},
-	}
-	for _, outcome := range machine.Outcomes() {
-		floors = append(floors, tally.Floor{Kind: "outcome", Name: outcome, Least: 1})
-	}
-	for _, failure := range count.Failures(floors...) {
-		t.Error(failure)
-	}
-	if err := count.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	count.Report(t, slices.Concat(
+		tally.Floors("check", 500, machine.EngineOutcomes),
+		tally.Floors("check", 400, machine.EngineStored),
+		tally.Floors("outcome", 1, machine.Outcomes()...),
+	)...)
 }

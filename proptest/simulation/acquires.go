@@ -198,7 +198,7 @@ func (r runner) batch(p *program) {
 		return
 	}
 	g := claims[r.IntN(len(claims))]
-	pl := plan{acquire: acquire{group: g, tag: g.tags[r.IntN(len(g.tags))], skip: true}, locker: p.lockers[g], filter: bson.M{"group": g.name}, ttl: p.ttl(g)}
+	pl := plan{acquire: acquire{group: g, tag: r.tag(g), skip: true}, locker: p.lockers[g], filter: bson.M{"group": g.name}, ttl: p.ttl(g)}
 	r.waiting(&pl)
 	ctx, cancel := r.patience()
 	defer cancel()

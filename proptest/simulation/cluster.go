@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -42,21 +41,16 @@ const (
 
 // Cluster runs the seeds on a replica set, and counts the checks and what was seen.
 func Cluster(t *testing.T, c Config, counts *tally.Tally) {
-	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) {
-			of := shapeOf(seed)
-			of.calm, of.fits = false, true
-			a, err := newAdversary(locktest.New(t, locktest.ReplicaSet()), of)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a.inVirtualTime(c.Long, func() { a.calm(counts) }, a.members, a.clocks)
-			a.judge(counts)
-			a.checkPace(counts)
-			a.checkHistory(counts)
-			a.count(counts)
-		})
-	}
+	c.each(t, func(t *testing.T, seed uint64) {
+		of := shapeOf(seed)
+		of.fits = true
+		s := newInMemory(world{shape: of, mem: locktest.New(t, locktest.ReplicaSet()), faulty: true, pace: 1, apart: tolerance / 2})
+		a := &adversary{runner: s.runner(callers + 2), ahead: map[string]time.Duration{}, alone: map[string]bool{}}
+		a.inVirtualTime(c.Long, func() { a.calm(counts) }, a.members, a.clocks)
+		a.judge(counts)
+		a.checkCommands(counts)
+		a.count(counts)
+	})
 }
 
 // adversary has the members of a replica set do wrong.
@@ -66,14 +60,6 @@ type adversary struct {
 	newcomers sync.WaitGroup
 	arrived   []*program      // the newcomers
 	alone     map[string]bool // ids that an old primary had when it came back
-}
-
-func newAdversary(set *locktest.Server, of shape) (*adversary, error) {
-	s, err := newVirtual(world{shape: of, mem: set, faulty: true, pace: 1, apart: tolerance / 2})
-	if err != nil {
-		return nil, err
-	}
-	return &adversary{runner: s.runner(callers + 2), ahead: map[string]time.Duration{}, alone: map[string]bool{}}, nil
 }
 
 // members elects primaries and isolates members until over.
@@ -155,11 +141,7 @@ func (a *adversary) partition() {
 // newcomer starts a program that reaches one member.
 func (a *adversary) newcomer(others []string) {
 	n := len(a.programs) + len(a.arrived)
-	p, err := a.newProgram(n)
-	if err != nil {
-		a.fault("%v", err)
-		return
-	}
+	p := a.newProgram(n)
 	a.mem.Cut(p.client, others...)
 	a.arrived = append(a.arrived, p)
 	a.fire(FaultNewcomer)
@@ -252,17 +234,4 @@ func (a *adversary) count(counts *tally.Tally) {
 			counts.Seen(ofCluster+SeenLost, 1)
 		}
 	}
-}
-
-// ClusterFloors are what a run on a replica set of some seeds must have seen.
-func ClusterFloors(seeds int) (floors []tally.Floor) {
-	for _, fault := range []string{
-		FaultElection, FaultAgain, FaultDeposed, FaultAlone, FaultNewcomer, FaultIsolated, FaultNoMajority, FaultTurned, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultBroken,
-	} {
-		floors = append(floors, tally.Floor{Kind: "fault", Name: ofCluster + fault, Least: max(1, seeds/4)})
-	}
-	for _, seen := range []string{SeenRolledBack, SeenUnknown, SeenLost} {
-		floors = append(floors, tally.Floor{Kind: "outcome", Name: ofCluster + seen, Least: seeds})
-	}
-	return floors
 }

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/tally"
 )
@@ -13,29 +15,48 @@ const (
 )
 
 // Floors are what a run in memory of some seeds must have seen, so that none passes empty.
-func Floors(seeds int) (floors []tally.Floor) {
+func Floors(seeds int) []tally.Floor {
+	var events, rare, refusals []string
 	for _, kind := range kinds {
-		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen(kind), Least: max(1, seeds/4)})
-	}
-	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest} {
-		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
-	}
-	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds}, tally.Floor{Kind: "check", Name: ForeignSkipped, Least: 5 * seeds},
-		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds},
-		tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds / 30})
-	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultTakenOver,
-		FaultLose, FaultHurried, FaultPanic, FaultValidator} {
-		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
+		events = append(events, seen(kind))
 	}
 	for _, length := range lengths {
 		for _, what := range []string{"server down", "program cut off", faultTrouble} {
-			floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + outage(what, length.name), Least: seeds / 30})
+			rare = append(rare, inMemory+outage(what, length.name))
 		}
 	}
 	for _, of := range labels {
-		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + labelled(of), Least: seeds / 10})
+		refusals = append(refusals, inMemory+labelled(of))
 	}
-	return floors
+	return slices.Concat(
+		tally.Floors("outcome", max(1, seeds/4), events...),
+		tally.Floors("check", 50*seeds, EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest),
+		tally.Floors("check", 10*seeds, OutcomesKnown),
+		tally.Floors("check", 5*seeds, ForeignSkipped),
+		tally.Floors("outcome", 5*seeds, SeenLimited),
+		tally.Floors("outcome", seeds, SeenLed),
+		tally.Floors("outcome", seeds/30, SeenNested),
+		tally.Floors("fault", max(1, seeds/6), prefixed(inMemory, FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock,
+			FaultBroken, FaultTakenOver, FaultLose, FaultHurried, FaultPanic, FaultValidator)...),
+		tally.Floors("fault", seeds/30, rare...),
+		tally.Floors("fault", seeds/10, refusals...),
+	)
+}
+
+// ClusterFloors are what a run on a replica set of some seeds must have seen.
+func ClusterFloors(seeds int) []tally.Floor {
+	return append(
+		tally.Floors("fault", max(1, seeds/4), prefixed(ofCluster, FaultElection, FaultAgain, FaultDeposed, FaultAlone, FaultNewcomer, FaultIsolated,
+			FaultNoMajority, FaultTurned, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultBroken)...),
+		tally.Floors("outcome", seeds, prefixed(ofCluster, SeenRolledBack, SeenUnknown, SeenLost)...)...)
+}
+
+// prefixed are names that begin with the world's.
+func prefixed(world string, names ...string) []string {
+	for i := range names {
+		names[i] = world + names[i]
+	}
+	return names
 }
 
 // PropertyGranted is counted by Granted.
@@ -44,28 +65,22 @@ const PropertyGranted = "at least 30% of the attempts are granted"
 // ServerFloors are the least counts that the checked histories of this many operations
 // must reach, and those of each fault.
 func ServerFloors(operations, eachFault int) []tally.Floor {
-	floors := []tally.Floor{
-		{Kind: "outcome", Name: history.SeenContended, Least: operations / 5},
-		{Kind: "outcome", Name: history.SeenExpired, Least: operations / 50},
-		{Kind: "outcome", Name: history.SeenBehind, Least: operations / 50},
-		{Kind: "outcome", Name: history.SeenHanded, Least: operations / 100},
-	}
-	for _, seen := range []string{
-		"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: not found",
-		"confirm: granted", "confirm: waiting", "confirm: lost",
-		"renew: renewed", history.SeenRenewLost,
-		"release: released", "release: removed while waiting", "release: lost",
-		"write: applied", "write: not applied",
-		"write-and-release: applied", "write-and-release: not applied",
-		"detach: detached", "resume: granted", "resume: lost", "touch: touched", "touch: lost",
-		"convert: granted", "convert: conflict", "take-over: granted", "take-over: conflict",
-	} {
-		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen, Least: 1})
-	}
-	for _, fault := range append([]string{FaultRestarted}, ServerFaults...) {
-		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: eachFault})
-	}
-	return floors
+	return slices.Concat(
+		tally.Floors("outcome", operations/5, history.SeenContended),
+		tally.Floors("outcome", operations/50, history.SeenExpired, history.SeenBehind),
+		tally.Floors("outcome", operations/100, history.SeenHanded),
+		tally.Floors("outcome", 1,
+			"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: not found",
+			"confirm: granted", "confirm: waiting", "confirm: lost",
+			"renew: renewed", history.SeenRenewLost,
+			"release: released", "release: removed while waiting", "release: lost",
+			"write: applied", "write: not applied",
+			"write-and-release: applied", "write-and-release: not applied",
+			"detach: detached", "resume: granted", "resume: lost", "touch: touched", "touch: lost",
+			"convert: granted", "convert: conflict", "take-over: granted", "take-over: conflict"),
+		tally.Floors("fault", eachFault, FaultRestarted),
+		tally.Floors("fault", eachFault, ServerFaults...),
+	)
 }
 
 // Granted checks, in the tally of a checked history, that enough attempts were

@@ -196,7 +196,7 @@ func (r runner) detach(ctx context.Context, h *holding) {
 }
 
 func (r runner) convert(ctx context.Context, h *holding) {
-	r.use(r.convertTo(ctx, h, h.group.tags[r.IntN(len(h.group.tags))]))
+	r.use(r.convertTo(ctx, h, r.tag(h.group)))
 }
 
 func (r runner) convertTo(ctx context.Context, h *holding, tag string) (next *holding) {

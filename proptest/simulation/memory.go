@@ -35,20 +35,22 @@ type Config struct {
 	Long  time.Duration // of each run, in virtual time
 }
 
+// each has a bubble for each of the seeds.
+func (c Config) each(t *testing.T, run func(t *testing.T, seed uint64)) {
+	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) { run(t, seed) })
+	}
+}
+
 // Run runs the seeds, and counts the checks and what was seen.
 func Run(t *testing.T, c Config, counts *tally.Tally) {
-	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) {
-			s, err := newInMemory(t, shapeOf(seed))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.inVirtualTime(c.Long, func() {})
-			s.judge(counts)
-			s.checkPace(counts)
-			s.checkHistory(counts)
-		})
-	}
+	c.each(t, func(t *testing.T, seed uint64) {
+		of := shapeOf(seed)
+		s := newInMemory(world{shape: of, mem: locktest.New(t), faulty: !of.calm, pace: 1})
+		s.inVirtualTime(c.Long, func() {})
+		s.judge(counts)
+		s.checkCommands(counts)
+	})
 }
 
 // shape is what the seed chooses.
@@ -68,16 +70,12 @@ func shapeOf(seed uint64) shape {
 	}
 }
 
-// newInMemory makes the server, the documents and the programs.
-func newInMemory(t testing.TB, of shape) (*run, error) {
-	return newVirtual(world{shape: of, mem: locktest.New(t), faulty: !of.calm, pace: 1})
-}
-
-// newVirtual makes the documents and the programs.
-func newVirtual(w world) (*run, error) {
-	orders := newGroup(fmt.Sprintf("seed %d", w.seed), w.rules, "a", "b", "c", "d")
-	orders.ttl, orders.waitTTL, orders.tolerance = longestTTL, 2*time.Second, tolerance
-	orders.terms, orders.claims, orders.deleted, orders.made = true, true, []string{"c", "d"}, []string{fresh}
+// newInMemory makes the documents and the programs.
+func newInMemory(w world) *run {
+	orders := &group{
+		name: fmt.Sprintf("seed %d", w.seed), rules: w.rules, documents: []string{"a", "b", "c", "d"}, ttl: longestTTL, waitTTL: 2 * time.Second, tolerance: tolerance,
+		terms: true, claims: true, deleted: []string{"c", "d"}, made: []string{fresh},
+	}
 	s := newRun(w, []*group{orders, office(longestTTL, tolerance)}, history.Keep())
 	var all []any
 	for _, g := range s.groups {
@@ -96,29 +94,28 @@ func newVirtual(w world) (*run, error) {
 	client := s.mem.Connect(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
 	s.operator.coll = client.Database("test").Collection("orders")
 	if _, err := s.operator.coll.InsertMany(context.Background(), all); err != nil {
-		return nil, err
+		panic(err)
 	}
 	for n := range 2 {
-		p, err := s.newProgram(n)
-		if err != nil {
-			return nil, err
-		}
-		s.programs = append(s.programs, p)
+		s.programs = append(s.programs, s.newProgram(n))
 	}
-	return s, nil
+	return s
 }
 
 // newProgram makes a program. Those with odd numbers share a tag.
-func (s *run) newProgram(n int) (p *program, err error) {
-	p = &program{number: n, own: []time.Duration{4 * time.Second, 6 * time.Second}[n%2], upsert: n == 0 && s.upsert}
-	for _, tag := range s.groups[0].tags {
+func (s *run) newProgram(n int) *program {
+	p := &program{number: n, own: []time.Duration{4 * time.Second, 6 * time.Second}[n%2], upsert: n == 0 && s.upsert}
+	for _, tag := range s.rules.Tags() {
 		if n%2 == 1 && p.shared == "" && s.rules.CheckShareable(tag) == nil {
 			p.shared = tag
 		}
 	}
 	p.recorder = history.NewRecorder(n, "test", s.clock, s.history)
 	p.client = s.mem.Connect(options.Client().SetMonitor(together(s.monitor(p), p.recorder.Monitor())))
-	return p, s.connect(p, p.client.Database("test").Collection("orders"))
+	if err := s.connect(p, p.client.Database("test").Collection("orders")); err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // inVirtualTime drives for a time, and then lets all come to its end. calm is called
@@ -153,8 +150,9 @@ func (s *run) inVirtualTime(long time.Duration, calm func(), faults ...func(cont
 	synctest.Wait()
 }
 
-// checkHistory checks the history of a run in memory.
-func (s *run) checkHistory(counts *tally.Tally) {
+// checkCommands checks the history of a run in memory, and how fast its programs have sent commands.
+func (s *run) checkCommands(counts *tally.Tally) {
+	s.checkPace(counts)
 	h := s.history.History()
 	h.Apart = int64(s.apart)
 	for fault, n := range h.Faults {

@@ -95,10 +95,7 @@ func Outages(t *testing.T, first uint64, some int, counts *tally.Tally) {
 					synctest.Test(t, func(t *testing.T) {
 						shape := shapeOf(calmSeed)
 						shape.fits = true
-						s, err := newInMemory(t, shape)
-						if err != nil {
-							t.Fatal(err)
-						}
+						s := newInMemory(world{shape: shape, mem: locktest.New(t), pace: 1})
 						name := fmt.Sprintf("%s, an outage %s %s of command %d, the caller gone: %v, the server answers: %v", of.name, length.name, steps[step], k, gone, refused)
 						met = s.outage(of.run, (length.least+length.most)/2, step, k, gone, refused, counts, name)
 					})
@@ -171,8 +168,7 @@ func (s *run) outage(run func(runner, context.Context, *program), d time.Duratio
 			counts.Violated(EntriesGone, "%s: %v", name, e)
 		}
 	}
-	s.checkHistory(counts)
-	s.checkPace(counts)
+	s.checkCommands(counts)
 	for _, p := range s.programs {
 		s.close(p)
 	}

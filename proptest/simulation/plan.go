@@ -41,6 +41,12 @@ func (r runner) group() *group {
 	return g
 }
 
+// tag draws one of a group's.
+func (r runner) tag(g *group) string {
+	all := g.rules.Tags()
+	return all[r.IntN(len(all))]
+}
+
 // plan draws one of any document.
 func (r runner) plan(p *program) plan {
 	g := r.group()
@@ -73,7 +79,7 @@ func (r runner) plan(p *program) plan {
 
 // planFor draws one of this document.
 func (r runner) planFor(p *program, g *group, name string) plan {
-	pl := plan{acquire: acquire{group: g, document: name, tag: g.tags[r.IntN(len(g.tags))]}, locker: p.lockers[g], filter: bson.M{"_id": name}, ttl: p.ttl(g)}
+	pl := plan{acquire: acquire{group: g, document: name, tag: r.tag(g)}, locker: p.lockers[g], filter: bson.M{"_id": name}, ttl: p.ttl(g)}
 	if r.one(8) && name != fresh {
 		pl.filter = bson.M{"_id": name, "group": g.name} // it pins the document, and demands more
 	}

@@ -203,7 +203,6 @@ func (s *run) left(p *program, err error) {
 type group struct {
 	name      string
 	rules     relations.Rules
-	tags      []string
 	documents []string
 	ttl       time.Duration
 	waitTTL   time.Duration
@@ -216,15 +215,9 @@ type group struct {
 	deleted []string // those that are deleted, and come back
 }
 
-func newGroup(name string, rules relations.Rules, documents ...string) *group {
-	return &group{name: name, rules: rules, tags: rules.Tags(), documents: documents}
-}
-
 // office is the group of the document for whose lock programs campaign.
 func office(ttl, tolerance time.Duration) *group {
-	g := newGroup("office", relations.Exclusive(), "office")
-	g.ttl, g.waitTTL, g.tolerance, g.terms = ttl, ttl, tolerance, true
-	return g
+	return &group{name: "office", rules: relations.Exclusive(), documents: []string{"office"}, ttl: ttl, waitTTL: ttl, tolerance: tolerance, terms: true}
 }
 
 // histories are the documents as the history's checker needs them.
@@ -304,7 +297,7 @@ func (s *run) options(p *program, g *group) []doclock.Option {
 	if p.number%3 == 1 {
 		opts = append(opts, doclock.PollInterval(doclock.MinPollInterval))
 	}
-	if slices.Contains(g.tags, p.shared) {
+	if slices.Contains(g.rules.Tags(), p.shared) {
 		opts = append(opts, doclock.ShareInProcess(p.shared))
 	}
 	if !s.virtual() {

@@ -416,22 +416,21 @@ func groupsOf(seed uint64, n int, pace time.Duration) (groups []*group) {
 		if i < len(sets) {
 			name, rules = sets[i].name, sets[i].rules
 		}
-		g := newGroup(fmt.Sprintf("%d, %s", i, name), rules, fmt.Sprintf("d%d", i))
-		g.ttl = ms(150 + 50*rng.IntN(8))
-		g.waitTTL = max(ms(100), g.ttl/2+ms(rng.IntN(200)))
-		g.tolerance = ms([]int{0, 20, 100}[rng.IntN(3)])
-		g.terms = i%2 == 0
-		groups = append(groups, g)
+		ttl := ms(150 + 50*rng.IntN(8))
+		groups = append(groups, &group{
+			name: fmt.Sprintf("%d, %s", i, name), rules: rules, documents: []string{fmt.Sprintf("d%d", i)},
+			ttl: ttl, waitTTL: max(ms(100), ttl/2+ms(rng.IntN(200))), tolerance: ms([]int{0, 20, 100}[rng.IntN(3)]), terms: i%2 == 0,
+		})
 	}
 	groups[0].made = []string{missing}
-	jobs := newGroup("claimed", relations.Exclusive(), "job0", "job1", "job2")
-	jobs.claims, jobs.jobs = true, true
-	gone := newGroup("deleted", relations.WritePreferring(), "gone")
-	gone.deleted, gone.terms = gone.documents, true
-	for _, g := range []*group{jobs, gone} {
-		g.ttl, g.waitTTL, g.tolerance = ms(300), ms(300), ms(20)
+	ttl, tolerance := ms(300), ms(20)
+	jobs := &group{
+		name: "claimed", rules: relations.Exclusive(), documents: []string{"job0", "job1", "job2"}, ttl: ttl, waitTTL: ttl, tolerance: tolerance, claims: true, jobs: true,
 	}
-	return append(groups, jobs, gone, office(ms(300), ms(20)))
+	gone := &group{
+		name: "deleted", rules: relations.WritePreferring(), documents: []string{"gone"}, ttl: ttl, waitTTL: ttl, tolerance: tolerance, deleted: []string{"gone"}, terms: true,
+	}
+	return append(groups, jobs, gone, office(ttl, tolerance))
 }
 
 // generated draws rules of two or three tags, with any relations.

@@ -17,18 +17,16 @@ var (
 	long  = flag.Duration("for", 40*time.Second, "how long each run is, in virtual time")
 )
 
-// A short run; the full proof makes more. With -args -first 7 -seeds 1 it makes the run
-// of seed 7.
+// The full proof makes longer runs. With -args -first 7 -seeds 1 these are of seed 7.
+func short() simulation.Config {
+	return simulation.Config{First: *first, Seeds: *seeds, Long: *long}
+}
+
 func TestInMemory(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Run(t, simulation.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 100}) {
-		t.Error(failure)
-	}
-	if err := counts.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	simulation.Run(t, short(), &counts)
+	counts.Report(t, tally.Floors("check", 100, simulation.LeasesEnd)...)
 }
 
 // After an outage, at whatever step it begins, no entry stays that nobody holds, and
@@ -37,38 +35,23 @@ func TestOutages(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
 	simulation.Outages(t, *first, 35, &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 7}) {
-		t.Error(failure)
-	}
-	if err := counts.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	counts.Report(t, tally.Floors("check", 7, simulation.EntriesGone)...)
 }
 
 // The same callers on a replica set, whose primaries are deposed.
 func TestOnAReplicaSet(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Cluster(t, simulation.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: history.PropertyGone, Least: 20}) {
-		t.Error(failure)
-	}
-	if err := counts.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	simulation.Cluster(t, short(), &counts)
+	counts.Report(t, tally.Floors("check", 20, history.PropertyGone)...)
 }
 
 // An application of transactions under a lock, on a replica set and on a sharded cluster.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Transactions(t, simulation.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.BooksAreRight, Least: 1}, tally.Floor{Kind: "check", Name: simulation.ToldIsTrue, Least: 20}) {
-		t.Error(failure)
-	}
-	if err := counts.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	simulation.Transactions(t, short(), &counts)
+	counts.Report(t, append(tally.Floors("check", 20, simulation.ToldIsTrue), tally.Floors("check", 1, simulation.BooksAreRight)...)...)
 }
 
 func TestMain(m *testing.M) {
@@ -87,7 +70,7 @@ func TestOnAKilledServer(t *testing.T) {
 	t.Parallel()
 	uri, restart := mongotest.Private(t)
 	onServer(t, simulation.ServerConfig{URI: uri, Operations: 100, Restart: restart},
-		tally.Floor{Kind: "fault", Name: simulation.FaultRestarted, Least: 1})
+		tally.Floors("fault", 1, simulation.FaultRestarted)...)
 }
 
 func onServer(t *testing.T, cfg simulation.ServerConfig, floors ...tally.Floor) {
@@ -97,10 +80,5 @@ func onServer(t *testing.T, cfg simulation.ServerConfig, floors ...tally.Floor) 
 		t.Fatal(err)
 	}
 	h.Check(counts)
-	for _, failure := range counts.Failures(append(floors, tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 10})...) {
-		t.Error(failure)
-	}
-	if err := counts.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	counts.Report(t, append(floors, tally.Floors("check", 10, simulation.LeasesEnd)...)...)
 }

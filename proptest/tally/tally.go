@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing"
 	"text/tabwriter"
 )
 
@@ -76,6 +77,25 @@ type Floor struct {
 	Kind  string // "check", "fault" or "outcome"
 	Name  string
 	Least int
+}
+
+// Floors are those of several names.
+func Floors(kind string, least int, names ...string) (floors []Floor) {
+	for _, name := range names {
+		floors = append(floors, Floor{kind, name, least})
+	}
+	return floors
+}
+
+// Report fails a test by each failure, and shows the table.
+func (t *Tally) Report(tb testing.TB, floors ...Floor) {
+	tb.Helper()
+	for _, failure := range t.Failures(floors...) {
+		tb.Error(failure)
+	}
+	if err := t.Table(tb.Output()); err != nil {
+		tb.Error(err)
+	}
 }
 
 // Failures lists, in words, every violation and every floor that was not
