@@ -2,9 +2,9 @@ package verdicts
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +13,8 @@ import (
 // silent are the calls that can fail, and send nothing: their error is of an argument,
 // or what is known already.
 var silent = []string{
-	"New", "Lease.Err", "WantError.Unwrap", "Entry.MarshalJSON", "Entry.UnmarshalJSON", "Lock.MarshalJSON", "Option.ApplyLocker", "AcquireOption.ApplyAcquire", "LockOf",
+	"New", "Err", "WantError.Unwrap", "Entry.MarshalJSON", "Entry.UnmarshalJSON", "Lock.MarshalJSON", "ApplyLocker", "ApplyAcquire", "LockOf",
+	"Unlock", // of an interface without a public name
 }
 
 // Each public call that can fail has a row, or sends nothing.
@@ -35,74 +36,30 @@ func TestEveryCallHasARow(t *testing.T) {
 			}
 		}
 	}
-	if seen < 30 {
+	if seen < 45 {
 		t.Errorf("the packages have only %d calls that can fail", seen)
 	}
 }
 
 // failing are the exported functions and methods of a package whose results have an
-// error in them.
+// error in them. Each declaration is a line; those of an interface are indented.
 func failing(t *testing.T, dir string) (calls []string) {
-	ours := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, ours, parser.SkipObjectResolution) //nolint:staticcheck // no build tags here
+	files, err := filepath.Glob(dir + "/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range packages {
-		ast.Inspect(p, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				call := n.Name.Name
-				if n.Recv != nil {
-					call = receiver(n.Recv.List[0].Type) + "." + call
-				}
-				if public(call) && fails(n.Type) {
-					calls = append(calls, call)
-				}
-				return false
-			case *ast.TypeSpec:
-				methods, isInterface := n.Type.(*ast.InterfaceType)
-				if !isInterface {
-					return false
-				}
-				for _, m := range methods.Methods.List {
-					f, isMethod := m.Type.(*ast.FuncType)
-					if call := n.Name.Name; isMethod && public(call+"."+m.Names[0].Name) && fails(f) {
-						calls = append(calls, call+"."+m.Names[0].Name)
-					}
-				}
-				return false
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range fails.FindAllStringSubmatch(string(text), -1) {
+			if of, call := found[1], found[2]; !strings.HasSuffix(file, "_test.go") && (of == "" || ast.IsExported(of)) {
+				calls = append(calls, strings.TrimPrefix(of+"."+call, "."))
 			}
-			return true
-		})
+		}
 	}
 	return calls
 }
 
-// receiver is the name of a method's type.
-func receiver(e ast.Expr) string {
-	if pointer, is := e.(*ast.StarExpr); is {
-		e = pointer.X
-	}
-	if name, is := e.(*ast.Ident); is {
-		return name.Name
-	}
-	return ""
-}
-
-func public(call string) bool {
-	return !slices.ContainsFunc(strings.Split(call, "."), func(name string) bool { return !ast.IsExported(name) })
-}
-
-func fails(f *ast.FuncType) (has bool) {
-	if f.Results == nil {
-		return false
-	}
-	ast.Inspect(f.Results, func(n ast.Node) bool {
-		if name, is := n.(*ast.Ident); is && name.Name == "error" {
-			has = true
-		}
-		return true
-	})
-	return has
-}
+var fails = regexp.MustCompile(`(?m)^(?:func (?:\(\w+ \*?(\w+)\) )?|\t)([A-Z]\w*)\(.*\) \(?[^()]*\berror\b[^()]*\)?(?: \{.*)?$`)
