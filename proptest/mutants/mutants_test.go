@@ -180,9 +180,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	if err := RunAll(t.Context(), root, some, &counted, os.Stderr); err != nil {
 		t.Error(err)
 	}
-	for _, failure := range counted.Failures() {
-		t.Error(failure)
-	}
+	counted.Report(t)
 	if n := counted.Checks[Caught]; n != len(some) {
 		t.Errorf("%d mutants have a verdict, of %d", n, len(some))
 	}

@@ -50,9 +50,7 @@ func TestClients(t *testing.T) {
 	if err := p.runBeside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, met); err != nil {
 		t.Fatal(err)
 	}
-	for _, failure := range p.counts.Failures() {
-		t.Error(failure)
-	}
+	p.counts.Report(t)
 	for name, s := range sides {
 		t.Logf("%s: %+v", name, *s)
 		if s.granted == 0 || s.applied == 0 {

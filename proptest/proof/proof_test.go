@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -164,19 +165,24 @@ func (p *proof) title() string {
 // enough.
 const rounds = 400
 
+// simulation is the size of one round on a server.
+func (p *proof) simulation(uri string) simulation.ServerConfig {
+	return simulation.ServerConfig{URI: uri, Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations, Faults: true}
+}
+
 // histories simulates on a server, and checks the histories: once without faults, and then
 // with faults until each one has fired often enough.
 func (p *proof) histories(ctx context.Context, uri string) error {
 	var counts tally.Tally // read here, while the other parts count in the proof's
 	defer p.counts.Merge(&counts)
 	defer simulation.Granted(&counts)
-	for round := range rounds {
-		if err := p.history(ctx, uri, round, round > 0, &counts); err != nil {
+	for round := 0; round < rounds && (round < 2 || rarest(&counts) < p.eachFault); round++ {
+		cfg := p.simulation(uri)
+		cfg.Faults = round > 0
+		if _, err := p.simulated(ctx, cfg, round, &counts); err != nil {
 			return err
 		}
-		if round > 0 && rarest(&counts) >= p.eachFault {
-			return nil
-		}
+		fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), (round+1)*p.operations, rarest(&counts))
 	}
 	return nil
 }
@@ -185,26 +191,13 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 func (p *proof) restarts(ctx context.Context, uri string, restart func()) error {
 	var counts tally.Tally
 	defer p.counts.Merge(&counts)
-	for round := 0; counts.Faults[simulation.FaultRestarted] < p.eachFault; round++ {
-		_, err := p.simulated(ctx, simulation.ServerConfig{
-			URI: uri, Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations / 10, Faults: true, Restart: restart,
-		}, rounds+round, &counts)
-		if err != nil {
+	cfg := p.simulation(uri)
+	cfg.Operations, cfg.Restart = p.operations/10, restart
+	for round := rounds; counts.Faults[simulation.FaultRestarted] < p.eachFault; round++ {
+		if _, err := p.simulated(ctx, cfg, round, &counts); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// history is one round.
-func (p *proof) history(ctx context.Context, uri string, round int, faults bool, into *tally.Tally) error {
-	_, err := p.simulated(ctx, simulation.ServerConfig{
-		URI: uri, Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations, Faults: faults,
-	}, round, into)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), (round+1)*p.operations, rarest(into))
 	return nil
 }
 
@@ -228,19 +221,13 @@ func TestHistories(t *testing.T) {
 	p := &proof{T: t, size: full, begun: time.Now()}
 	ran := 0
 	for round := range *histories {
-		if err := p.history(t.Context(), mongotest.URI(t), round, true, &p.counts); err != nil {
+		if _, err := p.simulated(t.Context(), p.simulation(mongotest.URI(t)), round, &p.counts); err != nil {
 			t.Error(err)
 		} else {
 			ran++
 		}
-		for _, failure := range p.counts.Failures() {
-			t.Error(failure)
-		}
-		p.counts.Details = nil
 	}
-	if err := p.counts.Table(t.Output()); err != nil {
-		t.Error(err)
-	}
+	p.counts.Report(t)
 	t.Logf("histories: %d operations, %d violations", ran*p.operations, violations(&p.counts)) // read by .ci/test-against
 }
 
@@ -262,10 +249,8 @@ func rarest(t *tally.Tally) int {
 
 // floors fail a proof that passed because it did nothing.
 func (p *proof) floors() []tally.Floor {
-	floors := simulation.ServerFloors(p.operations, p.eachFault)
-	floors = append(floors, simulation.Floors(p.seeds)...)
-	floors = append(floors, simulation.ClusterFloors(p.seeds/3)...)
-	return append(floors, tally.Floor{Kind: "check", Name: modelRuns, Least: p.modelRuns})
+	return slices.Concat(simulation.ServerFloors(p.operations, p.eachFault), simulation.Floors(p.seeds), simulation.ClusterFloors(p.seeds/3),
+		tally.Floors("check", p.modelRuns, modelRuns))
 }
 
 const (
