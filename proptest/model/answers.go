@@ -250,7 +250,7 @@ func (w *world) underWay() []message {
 // before it knew the outcome. Nor is the id of a resume's handle settled: the
 // entry is the token's, and a late resume may bring the id back.
 func (w *world) settle(id ID) {
-	if w.cfg.protocol.Without.NewIDAtHold {
+	if w.cfg.protocol.Without.NewIDAtHold || w.cfg.protocol.Without.IDsAreNew {
 		return
 	}
 	for _, m := range w.underWay() {

@@ -50,7 +50,11 @@ func (c *client) validAt(time int64) bool { return time < c.valid }
 // newID is the next id of client i: 100, 110, … for the first client. A
 // conversion takes the id after its lease's.
 func (w *world) newID(i int) ID {
-	return ID((i+1)*100 + w.clients[i].round*10)
+	round := w.clients[i].round
+	if w.cfg.protocol.Without.IDsAreNew {
+		round = 0
+	}
+	return ID((i+1)*100 + round*10)
 }
 
 // owner is the client of an id, or of the lease that left an entry with the id.

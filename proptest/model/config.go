@@ -126,6 +126,7 @@ type Without struct {
 	ValidityEndsAtSend    bool // 13: validity ends when the release is answered
 	SuccessorAsksBySameID bool // 12: after an unknown handoff the successor asks by a new id
 	ReleaseFollows        bool // 15: a handoff that finds nothing is followed by no release
+	IDsAreNew             bool // 19: a client asks by the id of its last lease
 	SetWhereAlone         bool // 17: the compare-and-set is sent although the grant's image had other entries
 	InheritedValidity     bool // 17: a compare-and-set handoff gives a fresh TTL
 	VerdictFromDone       bool // 17: the update's verdict is taken from the successor's presence

@@ -113,6 +113,7 @@ func TestRules(t *testing.T) {
 		{"17, has its verdict from done", sets, Without{VerdictFromDone: true}, "once"},
 		{"18, absence needs a witness", plain(exclusive, "a", faulty(1), saving, erasing), Without{DoneNeedsWitness: true}, "once"},
 		{"18, and there is none where done was empty", plain(exclusive, "aa", faulty(1), saving, erasing), Without{EmptyProvesNothing: true}, "once"},
+		{"19, an id is never used again", plain(exclusive, "a", faulty(1), twice), Without{IDsAreNew: true}, "renew: taken"},
 		{"20, a read is valid for the rest", plain(exclusive, "aa", checking), Without{RemainingFromExpiry: true}, "validity"},
 		{"20, and so is the read after a batch", plain(exclusive, "aa", batching), Without{RemainingFromExpiry: true}, "validity"},
 		{"23, a detach matches the fence", plain(exclusive, "aa", faulty(1), tokens(0)), Without{FenceInDetach: true}, "presence"},

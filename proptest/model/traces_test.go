@@ -93,22 +93,6 @@ func TestRule18NineLeasesLater(t *testing.T) {
 	}
 }
 
-// A successor gives up, and the entry that it may have been handed is released
-// by the id alone. That release comes late, and finds the id used again.
-func TestRule19IDsAreNeverReused(t *testing.T) {
-	for _, second := range []ID{2, 3} { // the successor's id once more, or a new one
-		h := newHand(t, Without{})
-		first := h.acquire(exclusive, "a", 1)
-		h.does(Granted)(h.p.Handoff(h.d, first, 0, Successor{Request: ask(exclusive, "a", 2)}, h.now)) // the answer is lost
-		h.does(Released)(h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now))
-		h.acquire(exclusive, "a", second)
-		d, _, _ := h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now) // the late one
-		if _, there := d.Find("a", second); there != (second != 2) {
-			t.Errorf("acquired as %d: after the late release: %v", second, d)
-		}
-	}
-}
-
 // Two holders of one process share an entry, and one of them detaches it. The
 // user of the token releases it, and a writer is let in beside the other holder,
 // whose lease is still valid. So a shared entry is not detached. The same holds
@@ -146,18 +130,5 @@ func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
 			t.Errorf("%s, want %s: %v", outcome, want, d)
 		}
 		h.d.Lock.Tags[0].Entries = append([]Entry{{ID: 3, Seq: 3, Fence: 3, Expires: 900}}, own...)
-	}
-}
-
-// A late acquire brings the id of a lease back, with another fencing token. The holder's release may say that the lease
-// is lost. It may not if the lease is there.
-func TestALateAcquireIsNotTheLease(t *testing.T) {
-	for fence, wrong := range map[int64]bool{100: true, 300: false} {
-		w := newWorld(&config{tags: []Tag{"a"}, tick: 1})
-		w.doc = &Document{Field: Ours, Lock: Lock{Fence: fence, Tags: []Bucket{{"a", []Entry{{ID: 1, Seq: fence, Fence: fence, Expires: 900}}}}}}
-		w.saysLost(&w.clients[0], event{message: message{op: opRelease, lease: Lease{"a", 1, 100}}, outcome: Lost})
-		if (w.broken.Property != "") != wrong {
-			t.Errorf("the entry has the token %d: %v", fence, w.broken)
-		}
 	}
 }

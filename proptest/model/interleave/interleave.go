@@ -135,13 +135,10 @@ func Terse(value any) string {
 	return strings.ReplaceAll(text, " }", "}")
 }
 
-// How far the tests search is DOCLOCK_MODEL: not set, for some seconds; proof, for a minute of two processors; full,
-// for some ten minutes.
-var searchFor = os.Getenv("DOCLOCK_MODEL")
-
-// Pick returns the number for the available time.
+// Pick returns the number for the available time: by DOCLOCK_MODEL some seconds, or, for "proof", a minute of two
+// processors, or, for "full", some ten minutes.
 func Pick(seconds, minute, long int) int {
-	switch searchFor {
+	switch os.Getenv("DOCLOCK_MODEL") {
 	case "full":
 		return long
 	case "proof":
