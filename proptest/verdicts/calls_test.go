@@ -21,7 +21,7 @@ type failure struct {
 	arm  func(*world)
 }
 
-// call is what a program calls. Its begin is what the caller has before.
+// call is what a program calls. Its begin is what the caller has before, or nil.
 type call struct {
 	name   string
 	begin  func(*world)
@@ -29,6 +29,9 @@ type call struct {
 	inside bool              // the failure comes inside its function, and not before it
 	opts   []locktest.Option // of the server
 }
+
+// got is the error of a call that returns something.
+func got[T any](_ T, err error) error { return err }
 
 const soon, late = 3 * time.Second, 45 * time.Second // less than a TTL, and more
 
@@ -104,8 +107,6 @@ const keepAlive = "KeepAlive"
 // nobodyWants is the failure without a rival.
 const nobodyWants = "away 20 s, nobody wants the lock"
 
-func nothing(*world) {}
-
 var (
 	one       = doclock.ID(1)
 	first     = bson.M{"_id": bson.M{"$lt": 2}} // the same, for claims
@@ -113,50 +114,35 @@ var (
 )
 
 var acquires = []call{
-	{name: "TryAcquire", begin: nothing, send: func(w *world) error { _, err := w.locks.TryAcquire(w.ctx, one, "write"); return err }},
+	{name: "TryAcquire", send: func(w *world) error { return got(w.locks.TryAcquire(w.ctx, one, "write")) }},
 	{name: "TryAcquire(TakeOver)", begin: (*world).acquireAlone, send: func(w *world) error {
-		_, err := w.locks.TryAcquire(w.ctx, one, "write", doclock.TakeOver(doclock.Holder{ID: w.lease.ID(), Fence: w.lease.Fence()}))
-		return err
+		return got(w.locks.TryAcquire(w.ctx, one, "write", doclock.TakeOver(doclock.Holder{ID: w.lease.ID(), Fence: w.lease.Fence()})))
 	}},
-	{name: "Acquire", begin: nothing, send: func(w *world) error { _, err := w.locks.Acquire(w.ctx, one, "write"); return err }},
-	{name: "Acquire(MaxWait)", begin: nothing, send: func(w *world) error {
-		_, err := w.locks.Acquire(w.ctx, one, "write", doclock.MaxWait(20*time.Second))
-		return err
+	{name: "Acquire", send: func(w *world) error { return got(w.locks.Acquire(w.ctx, one, "write")) }},
+	{name: "Acquire(MaxWait)", send: func(w *world) error {
+		return got(w.locks.Acquire(w.ctx, one, "write", doclock.MaxWait(20*time.Second)))
 	}},
-	{name: "TryAcquire(SkipLocked)", begin: nothing, send: func(w *world) error {
-		_, err := w.locks.TryAcquire(w.ctx, first, "write", doclock.SkipLocked())
-		return err
+	{name: "TryAcquire(SkipLocked)", send: func(w *world) error { return got(w.locks.TryAcquire(w.ctx, first, "write", doclock.SkipLocked())) }},
+	{name: "Acquire(SkipLocked)", send: func(w *world) error { return got(w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked())) }},
+	{name: "Acquire(SkipLocked+MaxWait)", send: func(w *world) error {
+		return got(w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked(), doclock.MaxWait(20*time.Second)))
 	}},
-	{name: "Acquire(SkipLocked)", begin: nothing, send: func(w *world) error {
-		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked())
-		return err
-	}},
-	{name: "Acquire(SkipLocked+MaxWait)", begin: nothing, send: func(w *world) error {
-		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked(), doclock.MaxWait(20*time.Second))
-		return err
-	}},
-	{name: "AcquireBatch", begin: nothing, send: func(w *world) error {
-		_, err := w.locks.AcquireBatch(w.ctx, first, "write", 2)
-		return err
-	}},
-	{name: "AcquireBatch(MaxWait)", begin: nothing, send: func(w *world) error {
-		_, err := w.locks.AcquireBatch(w.ctx, first, "write", 2, doclock.MaxWait(0))
-		return err
-	}},
-	{name: "AcquireAll", begin: nothing, send: func(w *world) error { _, err := multilock.AcquireAll(w.ctx, w.both()...); return err }},
-	{name: "Do before fn", begin: nothing, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.runs) }},
-	{name: "DoAll before fn", begin: nothing, send: func(w *world) error {
+	{name: "AcquireBatch", send: func(w *world) error { return got(w.locks.AcquireBatch(w.ctx, first, "write", 2)) }},
+	{name: "AcquireBatch(MaxWait)", send: func(w *world) error { return got(w.locks.AcquireBatch(w.ctx, first, "write", 2, doclock.MaxWait(0))) }},
+	{name: "AcquireAll", send: func(w *world) error { return got(multilock.AcquireAll(w.ctx, w.both()...)) }},
+	{name: "Do before fn", send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.runs) }},
+	{name: "DoAll before fn", send: func(w *world) error {
 		return multilock.DoAll(w.ctx, func(ctx context.Context, leases multilock.Leases) error { return w.runs(ctx, leases[0]) }, w.both()...)
 	}},
-	{name: "Lead before fn", begin: nothing, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.runs) }},
-	{name: "Enqueue", begin: nothing, send: func(w *world) error { _, err := w.locks.Enqueue(w.ctx, one, "write"); return err }},
+	{name: "Lead before fn", send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.runs) }},
+	{name: "Enqueue", send: func(w *world) error { return got(w.locks.Enqueue(w.ctx, one, "write")) }},
 }
 
 var ofTickets = []call{
-	{name: "Confirm", begin: (*world).enqueue, send: func(w *world) error { _, err := w.ticket.Confirm(w.ctx); return err }},
-	{name: "Wait", begin: (*world).enqueue, send: func(w *world) error { _, err := w.ticket.Wait(w.ctx); return err }},
+	{name: "Confirm", begin: (*world).enqueue, send: func(w *world) error { return got(w.ticket.Confirm(w.ctx)) }},
+	{name: "Wait", begin: (*world).enqueue, send: func(w *world) error { return got(w.ticket.Wait(w.ctx)) }},
 	{name: "Cancel", begin: (*world).enqueue, send: func(w *world) error { return w.ticket.Cancel(w.ctx) }},
-	{name: "Resume", begin: (*world).detach, send: func(w *world) error { _, err := w.locks.Resume(w.ctx, one, w.token); return err }},
+	{name: "Resume", begin: (*world).detach, send: func(w *world) error { return got(w.locks.Resume(w.ctx, one, w.token)) }},
 	{name: "Touch", begin: (*world).detach, send: func(w *world) error { return w.locks.Touch(w.ctx, one, w.token) }},
 }
 
@@ -179,8 +165,8 @@ var underLeases = []call{
 	{name: "WithTransaction", opts: members, begin: (*world).begin, send: func(w *world) error { return w.transact(w.lease.WithTransaction) }},
 	{name: "Leases.WithTransaction", opts: members, begin: (*world).beginAll, send: func(w *world) error { return w.transact(w.leases.WithTransaction) }},
 	{name: "Delete", begin: (*world).acquire, send: func(w *world) error { return w.lease.Delete(w.ctx) }},
-	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
-	{name: "Convert", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Convert(w.ctx, "read"); return err }},
+	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { return got(w.lease.Detach(w.ctx)) }},
+	{name: "Convert", begin: (*world).acquireAlone, send: func(w *world) error { return got(w.lease.Convert(w.ctx, "read")) }},
 	{name: "Convert+Release", begin: (*world).acquireAlone, send: func(w *world) error {
 		_, _ = w.lease.Convert(w.ctx, "read")
 		return w.lease.Release(context.WithoutCancel(w.ctx))
@@ -218,12 +204,12 @@ var byOperators = []call{
 		}
 		return last
 	}},
-	{name: "EnsureIndexes", begin: (*world).operate, send: func(w *world) error { _, err := admin.EnsureIndexes(w.ctx, w.ours, []string{"write"}); return err }},
-	{name: "Break", begin: (*world).operate, send: func(w *world) error { _, err := admin.Break(w.ctx, w.ours, w.theirs); return err }},
+	{name: "EnsureIndexes", begin: (*world).operate, send: func(w *world) error { return got(admin.EnsureIndexes(w.ctx, w.ours, []string{"write"})) }},
+	{name: "Break", begin: (*world).operate, send: func(w *world) error { return got(admin.Break(w.ctx, w.ours, w.theirs)) }},
 	{name: "Remove", begin: (*world).operate, send: removes},
 	{name: "Remove's removal", begin: func(w *world) { w.operate(); w.operates = false }, send: removes},
-	{name: "Sweep", begin: (*world).operate, send: func(w *world) error { _, err := admin.Sweep(w.ctx, w.ours, admin.DeleteIdle(time.Hour)); return err }},
-	{name: "CheckServer", begin: (*world).operate, send: func(w *world) error { _, err := doclock.CheckServer(w.ctx, w.ours); return err }},
+	{name: "Sweep", begin: (*world).operate, send: func(w *world) error { return got(admin.Sweep(w.ctx, w.ours, admin.DeleteIdle(time.Hour))) }},
+	{name: "CheckServer", begin: (*world).operate, send: func(w *world) error { return got(doclock.CheckServer(w.ctx, w.ours)) }},
 }
 
 func removes(w *world) error {
@@ -236,9 +222,9 @@ func removes(w *world) error {
 
 // functions meet the failure while they hold the lock.
 var functions = []call{
-	{name: "Do", begin: nothing, inside: true, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.fails) }},
-	{name: "DoAll", begin: nothing, inside: true, send: func(w *world) error {
+	{name: "Do", inside: true, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.fails) }},
+	{name: "DoAll", inside: true, send: func(w *world) error {
 		return multilock.DoAll(w.ctx, func(ctx context.Context, leases multilock.Leases) error { return w.fails(ctx, leases[0]) }, w.both()...)
 	}},
-	{name: "Lead", begin: nothing, inside: true, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.fails) }},
+	{name: "Lead", inside: true, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.fails) }},
 }

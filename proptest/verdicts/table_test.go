@@ -76,7 +76,9 @@ func try(t *testing.T, f failure, c call, check func(*world, call, error)) (cell
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, c.opts...)
 			w.failure = f
-			c.begin(w)
+			if c.begin != nil {
+				c.begin(w)
+			}
 			w.relied = time.Now()
 			if !c.inside {
 				f.arm(w)
