@@ -69,12 +69,17 @@ func (m *engineMachine) breakEntry(t *rapid.T) {
 	m.image(t, said, before, image, m.now)
 }
 
-func (m *engineMachine) write(t *rapid.T) {
-	a, l, g := m.lease(t)
+// number draws that of a write: the next, the last, or the one before.
+func (a *asker) number(t *rapid.T) int {
 	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {
 		a.k++
 	}
-	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
+	return rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
+}
+
+func (m *engineMachine) write(t *rapid.T) {
+	a, l, g := m.lease(t)
+	k := a.number(t)
 	label, update := m.nextUpdate(t)
 	doc, want, _ := m.model.Write(m.doc, l, k, label, m.now)
 	got, err := a.engine.Write(t.Context(), g, m.parsed(t, a, update), int64(k))
@@ -199,15 +204,10 @@ func (m *engineMachine) resume(t *rapid.T) {
 			a = other
 		}
 	}
-	if a == nil && len(m.askers) >= 30 {
-		t.Skip("enough askers")
-	}
 	if a == nil {
 		own := drawTerms(t)
-		a = &asker{program: k.program, tag: k.known.Tag, id: m.newID(), token: k.known, own: engine.Terms{TTL: own.TTL, Owner: own.Owner}}
-		m.askers = append(m.askers, a)
+		a = m.newAsker(t, 30, asker{program: k.program, tag: k.known.Tag, token: k.known, own: engine.Terms{TTL: own.TTL, Owner: own.Owner}})
 	}
-	a.say(t)
 	f, matches := k.shown(m, t)
 	r, said := m.sends(t, a), a.request()
 	said.Owner = a.own.Owner // else the entry's stays
@@ -235,10 +235,7 @@ func (m *engineMachine) touch(t *rapid.T) {
 func (m *engineMachine) convert(t *rapid.T) {
 	a, l, g := m.lease(t)
 	s := m.convertedTo(t, a)
-	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {
-		a.k++
-	}
-	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
+	k := a.number(t)
 	r := engine.Request{Tag: string(s.tag), ID: m.uuids[s.id], Terms: s.own, Document: rapid.Bool().Draw(t, "document")}
 	to := s.request()
 	if e, there := m.doc.Find(a.tag, a.id); there {
@@ -260,14 +257,9 @@ func (m *engineMachine) convertedTo(t *rapid.T, a *asker) *asker {
 			return s.say(t)
 		}
 	}
-	if len(m.askers) >= 30 {
-		t.Skip("enough askers")
-	}
 	own := drawTerms(t)
 	own.Least, own.Owner = 0, ""
-	s := &asker{program: a.program, tag: drawTag(t, a.rules), id: m.newID(), own: own, from: a}
-	m.askers = append(m.askers, s)
-	return s.say(t)
+	return m.newAsker(t, 30, asker{program: a.program, tag: drawTag(t, a.rules), own: own, from: a})
 }
 
 // drawTerms draws the terms of an acquire: often the Locker's own.
@@ -329,15 +321,11 @@ func (m *engineMachine) successor(t *rapid.T, from *asker) (s *asker, waits bool
 	case kind == 9 && len(others) > 0:
 		return pick(t, "who", others).say(t), rapid.Bool().Draw(t, "counts as waiting")
 	}
-	if len(m.askers) >= 30 {
-		t.Skip("enough askers")
-	}
-	s = &asker{program: from.program, tag: from.tag, id: m.newID(), own: drawTerms(t)}
+	tag := from.tag
 	if rapid.IntRange(0, 2).Draw(t, "another tag") == 2 {
-		s.tag = drawTag(t, from.rules)
+		tag = drawTag(t, from.rules)
 	}
-	m.askers = append(m.askers, s)
-	return s.say(t), false
+	return m.newAsker(t, 30, asker{program: from.program, tag: tag, own: drawTerms(t)}), false
 }
 
 // handoff releases and hands over: alone, after a pipeline, or by
@@ -350,11 +338,11 @@ func (m *engineMachine) handoff(t *rapid.T) {
 	s, waits := m.successor(t, a)
 	next := engine.Successor{Waiting: waits, Request: m.sends(t, s)}
 	to := model.Successor{Request: s.request(), Waiting: waits}
+	t.Logf("to %d, waiting %v", s.id, waits)
 	if rapid.IntRange(0, 2).Draw(t, "without an update") == 2 {
 		doc, want, image := m.model.Handoff(m.doc, l, 0, to, m.now)
-		t.Logf("handoff with fence %d to %d, waiting %v: the model says %s: %v", l.Fence, s.id, waits, want, doc)
 		got, err := a.engine.Handoff(t.Context(), g, next)
-		m.handed(t, "handoff", s, next, doc, want, image, got, err)
+		m.told(t, s, next.Request, m.agrees(t, "handoff", doc, want, got, err), got.Image, image, m.now)
 		return
 	}
 	label, update := m.nextUpdate(t)
@@ -375,15 +363,6 @@ func (m *engineMachine) handoff(t *rapid.T) {
 		command = "compare-and-set"
 		doc, want, image = m.model.CompareAndSet(m.doc, l, label, to.Request, a.alone, m.now)
 	}
-	t.Logf("%s with an update and fence %d to %d, waiting %v: the model says %s: %v", command, l.Fence, s.id, waits, want, doc)
 	got, err := a.engine.WriteAndHandOff(t.Context(), g, u, next)
-	m.handed(t, command, s, next, doc, want, image, got, err)
-}
-
-// handed compares the outcome of a handoff.
-func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine.Successor, doc *model.Document, want model.Outcome, image *model.Document, got engine.Answer, err error) {
-	t.Helper()
-	seen := m.outcome(t, command, want, got.Outcome, err)
-	m.settle(doc)
-	m.told(t, s, next.Request, seen, got.Image, image, m.now)
+	m.told(t, s, next.Request, m.agrees(t, command, doc, want, got, err), got.Image, image, m.now)
 }
