@@ -36,7 +36,7 @@ func (a *arrival) new() bool { return !a.resumed && !a.remainder }
 
 // later says that x was granted after a, by its fence, or else by the times.
 func (c *check) later(x, a *arrival) bool {
-	return x.Fence > a.Fence && (!c.remade || x.granted > a.held)
+	return x.Fence > a.Fence && (!c.deletes || c.apart == 0 || x.granted > a.held)
 }
 
 // is reports whether the entry is this one. An id can come back under another
@@ -47,16 +47,15 @@ func (a *arrival) is(e Entry) bool {
 
 // gather makes the arrivals from the images.
 func (c *check) gather() {
-	byID := c.byID
 	note := func(e Entry, from, to int64) {
-		i := slices.IndexFunc(byID[e.ID], func(a *arrival) bool { return a.is(e) })
+		i := slices.IndexFunc(c.byID[e.ID], func(a *arrival) bool { return a.is(e) })
 		if i < 0 {
-			i = len(byID[e.ID])
+			i = len(c.byID[e.ID])
 			a := &arrival{Entry: e, asked: never, seen: never, granted: forever, held: never, released: never, absent: never}
-			byID[e.ID] = append(byID[e.ID], a)
+			c.byID[e.ID] = append(c.byID[e.ID], a)
 			c.arrivals = append(c.arrivals, a)
 		}
-		a := byID[e.ID][i]
+		a := c.byID[e.ID][i]
 		a.seen = min(a.seen, to)
 		a.expires = max(a.expires, e.Expires*millisecond)
 		if e.Fence == 0 {
@@ -71,15 +70,14 @@ func (c *check) gather() {
 			note(e, s.from, s.to)
 		}
 	}
-	for i := range c.commands { // a release's image has the removed entry
-		if command := &c.commands[i]; command.Own != nil && command.Answered != 0 {
+	for _, command := range c.commands {
+		if command.Own != nil && command.Answered != 0 { // a release's image has the removed entry
 			note(*command.Own, c.sent(command), c.answered(command))
 		}
 	}
 	c.keys()
-	for i := range c.commands {
-		command := &c.commands[i]
-		for _, a := range byID[command.ID] {
+	for _, command := range c.commands {
+		for _, a := range c.byID[command.ID] {
 			switch command.Kind {
 			case CommandAcquire, CommandConvert:
 				a.asked = min(a.asked, c.sent(command))
@@ -106,27 +104,10 @@ func (c *check) gather() {
 			}
 		}
 	}
-	for i := range c.commands {
-		command := &c.commands[i]
-		if command.Kind == CommandDelete && (command.Matched || command.Answered == 0) {
-			for _, a := range c.arrivals {
-				if c.answered(command) > a.asked {
-					a.released = min(a.released, max(a.asked, c.sent(command)))
-				}
-			}
-		}
-		for _, n := range command.Named {
-			for _, a := range byID[n.ID] {
-				if command.takes(a) && c.answered(command) > a.asked {
-					a.released = min(a.released, c.sent(command))
-				}
-			}
-		}
-		for _, id := range c.ended(command) {
-			for _, a := range byID[id] {
-				if c.answered(command) > a.asked { // otherwise the entry came after it
-					a.released = min(a.released, c.sent(command))
-				}
+	for _, command := range c.commands {
+		for _, a := range c.arrivals {
+			if c.ends(command, a) && c.answered(command) > a.asked { // otherwise the entry came after it
+				a.released = min(a.released, max(a.asked, c.sent(command)))
 			}
 		}
 	}
@@ -140,8 +121,8 @@ func (c *check) keys() {
 			c.byKey[key] = append(c.byKey[key], id)
 		}
 	}
-	for i := range c.commands {
-		note(c.commands[i].Key, c.commands[i].ID)
+	for _, command := range c.commands {
+		note(command.Key, command.ID)
 	}
 	for _, s := range c.sightings {
 		for _, e := range s.Entries {
@@ -150,25 +131,22 @@ func (c *check) keys() {
 	}
 }
 
-// ended are the ids of the entries that a resume or a conversion may have put
-// another in the place of.
-func (c *check) ended(command *Command) (ids []string) {
+// ends says that a command, other than its release, may have ended the entry, or put another in the place of it.
+func (c *check) ends(command *Command, a *arrival) bool {
 	switch command.Kind {
+	case CommandDelete:
+		return command.Matched || command.Answered == 0
 	case CommandResume:
-		for _, id := range c.byKey[command.Key] {
-			if id != command.ID {
-				ids = append(ids, id)
-			}
-		}
+		return command.ID != a.ID && slices.Contains(c.byKey[command.Key], a.ID)
 	case CommandConvert:
+		refused := false
 		if command.Image != nil {
-			if _, refused := command.Image.find(command.From); refused {
-				return nil
-			}
+			_, refused = command.Image.find(a.ID)
 		}
-		ids = append(ids, command.From)
+		return command.From == a.ID && !refused
+	default:
+		return command.takes(a)
 	}
-	return ids
 }
 
 // remainders marks the entries that a release has left behind: nobody has asked

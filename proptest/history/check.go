@@ -14,9 +14,9 @@ type check struct {
 	counter
 	Document
 	apart      int64 // of the history
-	remade     bool  // it was deleted while the members' clocks differ: fences may go back by that
+	deletes    bool  // it was deleted: where the members' clocks differ, fences may go back by that
 	clocks     map[int]clock
-	commands   []Command   // by send time
+	commands   []*Command  // by send time
 	operations []Operation // by process and number
 	sightings  []sighting  // by the time when they were known
 	arrivals   []*arrival  // by seq
@@ -141,15 +141,14 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 			c.operations = append(c.operations, o)
 		}
 	}
-	for _, command := range h.Commands {
-		if command.Document == d.ID && command.Kind != commandNothing {
+	for i := range h.Commands {
+		if command := &h.Commands[i]; command.Document == d.ID && command.Kind != commandNothing {
 			c.commands = append(c.commands, command)
 		}
 	}
-	c.remade = h.Apart != 0 && slices.ContainsFunc(c.commands, func(of Command) bool { return of.Kind == CommandDelete })
-	slices.SortFunc(c.commands, func(a, b Command) int { return cmp.Compare(c.sent(&a), c.sent(&b)) })
-	for i := range c.commands {
-		command := &c.commands[i]
+	c.deletes = slices.ContainsFunc(c.commands, func(of *Command) bool { return of.Kind == CommandDelete })
+	slices.SortFunc(c.commands, func(a, b *Command) int { return cmp.Compare(c.sent(a), c.sent(b)) })
+	for _, command := range c.commands {
 		if command.Image == nil {
 			continue
 		}

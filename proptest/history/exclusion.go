@@ -152,8 +152,7 @@ func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
 			kept = max(kept, e.Expires*millisecond)
 		}
 	}
-	for i := range c.commands {
-		command := &c.commands[i]
+	for _, command := range c.commands {
 		if !c.extends(command, a) || c.sent(command) > looked {
 			continue
 		}
@@ -256,8 +255,7 @@ const (
 // renewals checks that a renewal that matched was not sent after an image
 // without the entry. A deposed member answers one that changes nothing.
 func (c *check) renewals() {
-	for i := range c.commands {
-		renewal := &c.commands[i]
+	for _, renewal := range c.commands {
 		if renewal.Kind != CommandRenew || !renewal.Matched || c.apart != 0 {
 			continue
 		}

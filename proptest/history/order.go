@@ -16,7 +16,6 @@ const (
 // A document that is deleted and made anew begins without a fence. Within one
 // millisecond of the server's clock it may give out the same fence again.
 func (c *check) order() {
-	deleted := slices.ContainsFunc(c.commands, func(of Command) bool { return of.Kind == CommandDelete })
 	used := map[int64]*arrival{}
 	for _, a := range c.arrivals {
 		var numbers []int64 // an entry in the place of another has that one's seq, and a remainder has its fence too
@@ -27,7 +26,7 @@ func (c *check) order() {
 			numbers = append(numbers, a.Fence)
 		}
 		for _, n := range numbers {
-			if other := used[n]; other != nil && !deleted {
+			if other := used[n]; other != nil && !c.deletes {
 				c.violated(a.seen, PropertyTokens, "%v and %v have the same fence", a, other)
 			}
 			used[n] = a
@@ -39,7 +38,7 @@ func (c *check) order() {
 	held := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return a.Fence == 0 || a.remainder })
 	ordered(c, PropertyTokens, held,
 		func(a *arrival) (number, from, to int64) { return a.Fence, a.granted, a.held })
-	shown := slices.DeleteFunc(slices.Clone(c.sightings), func(s sighting) bool { return deleted && s.Fence == 0 })
+	shown := slices.DeleteFunc(slices.Clone(c.sightings), func(s sighting) bool { return c.deletes && s.Fence == 0 })
 	ordered(c, PropertyCounter, shown,
 		func(s sighting) (number, from, to int64) { return s.Fence, s.from, s.to })
 }
@@ -100,8 +99,7 @@ const PropertyReason = "no request is refused or kept waiting without a blocking
 
 // reasons checks that the image of each refused or waiting request shows the reason.
 func (c *check) reasons() {
-	for i := range c.commands {
-		command := &c.commands[i]
+	for _, command := range c.commands {
 		asks := command.Kind == CommandAcquire || command.Kind == CommandConfirm
 		if asks && command.Image != nil && command.Image.Now != 0 {
 			c.reason(command)
@@ -186,20 +184,15 @@ func (h *History) Linearizable() []Object {
 		c := newCheck(h, d, all, nil)
 		o := Object{Document: d, Hidden: nowhere}
 		accounted := map[*arrival]bool{} // made by an answered join
-		byID := map[string][]*arrival{}
-		for _, a := range c.arrivals {
-			byID[a.ID] = append(byID[a.ID], a)
-		}
 		for _, s := range c.sightings {
-			for _, a := range byID[s.command.ID] {
+			for _, a := range c.byID[s.command.ID] {
 				if s.command.Kind == CommandAcquire && s.Now != 0 && (s.Now == a.Since || s.command.Inherits) && s.Fence == a.Seq {
 					accounted[a] = true
 				}
 			}
 		}
-		for i := range c.commands {
-			command := c.commands[i]
-			s := Step{Command: command, Call: c.sent(&command), Return: c.answered(&command)}
+		for _, command := range c.commands {
+			s := Step{Command: *command, Call: c.sent(command), Return: c.answered(command)}
 			if command.Answered != 0 && (command.Image == nil || command.Image.Now != 0) {
 				o.Steps = append(o.Steps, s)
 				continue
@@ -209,7 +202,7 @@ func (h *History) Linearizable() []Object {
 			s.Maybe, s.Answered, s.Image, s.Matched = true, 0, nil, false
 			joins := command.Kind == CommandAcquire || command.Kind == CommandConfirm
 			o.Hidden = o.Hidden || joins
-			for _, a := range byID[command.ID] {
+			for _, a := range c.byID[command.ID] {
 				s := s
 				e := a.Entry
 				switch command.Kind {

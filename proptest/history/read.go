@@ -13,46 +13,42 @@ import (
 // This file reads commands from the driver's messages, without the library's
 // code.
 
-// ReadCommand reads the effects of a findAndModify from its message: one
-// command, the two of a handoff, or the releases of a clean-up.
-func ReadCommand(body bson.Raw) []Command {
-	if first, err := body.IndexErr(0); err != nil || first.Key() != "findAndModify" {
-		return nil
-	}
-	query, _ := body.Lookup("query").DocumentOK()
-	commands := readStatement(query, body.Lookup("update"))
-	if remove, _ := body.Lookup("remove").BooleanOK(); remove {
-		for i := range commands {
-			commands[i].Kind = CommandDelete
-		}
-	}
-	for i := range commands {
-		commands[i].Claims = commands[i].Kind == CommandAcquire && isClaim(body)
-	}
-	return commands
-}
-
 // isClaim says that the command is one of a claim.
 func isClaim(body bson.Raw) bool {
 	comment, _ := body.Lookup("comment").StringValueOK()
 	return comment == "doclock claim"
 }
 
-// readCommands reads a findAndModify, the statements of an update that renews, releases or
-// claims several leases, or a find of one document, or of those that were claimed.
+// readCommands reads the effects of a findAndModify (one command, the two of a handoff, or the releases of a clean-up),
+// the statements of an update that renews, releases or claims several leases, or a find of one document, or of those
+// that were claimed.
 func readCommands(body bson.Raw) []Command {
 	first, err := body.IndexErr(0)
-	switch {
-	case err != nil:
-		return nil
-	case first.Key() == "findAndModify":
-		return ReadCommand(body)
-	case first.Key() == "find":
-		return readFind(body)
-	case first.Key() != "update":
+	if err != nil {
 		return nil
 	}
-	var commands []Command
+	switch first.Key() {
+	case "findAndModify":
+		query, _ := body.Lookup("query").DocumentOK()
+		commands := readStatement(query, body.Lookup("update"))
+		remove, _ := body.Lookup("remove").BooleanOK()
+		for i := range commands {
+			c := &commands[i]
+			c.Kind = either(remove, CommandDelete, c.Kind)
+			c.Claims = c.Kind == CommandAcquire && isClaim(body)
+		}
+		return commands
+	case "find":
+		return readFind(body)
+	case "update":
+		return readUpdate(body)
+	default:
+		return nil
+	}
+}
+
+// readUpdate reads an update's statements, if they are the library's.
+func readUpdate(body bson.Raw) (commands []Command) {
 	comment, _ := body.Lookup("comment").StringValueOK()
 	statements, _ := body.Lookup("updates").ArrayOK()
 	values, _ := statements.Values()
@@ -129,7 +125,10 @@ func matchedAll(reply bson.Raw, n int) bool {
 // has an owner, a renewal has a guard and a clock, and a handoff has a second
 // id.
 func readStatement(query bson.Raw, update bson.RawValue) []Command {
-	c := Command{Document: documentOf(query)}
+	var c Command
+	if names := documentsOf(query); names != nil {
+		c.Document = names[0]
+	}
 	stages, pipeline := update.ArrayOK()
 	guard := false
 	for _, e := range conditions(query) {
@@ -209,12 +208,7 @@ func named(c Command) []Command {
 
 // released reads the id of a release, or the ids of a clean-up: {$in: [id, …]}.
 func released(c Command, id bson.RawValue) (commands []Command) {
-	ids := []bson.RawValue{id}
-	if condition, ok := id.DocumentOK(); ok {
-		among, _ := condition.Lookup("$in").ArrayOK()
-		ids, _ = among.Values()
-	}
-	for _, id := range ids {
+	for _, id := range among(id) {
 		c.ID = uuidOf(id)
 		commands = append(commands, named(c)...)
 	}
@@ -281,35 +275,29 @@ func withoutRemainder(text []byte) []byte {
 	}
 }
 
-// documentOf is the first of the documents that a filter names, or "".
-func documentOf(filter bson.Raw) string {
-	for _, name := range documentsOf(filter) {
-		return name
-	}
-	return ""
-}
-
-// documentsOf reads the documents' names from a filter: {_id: name}, {_id: {$in: [name, …]}},
-// or several such filters under $and.
+// documentsOf reads the documents' names from a filter: its first _id is one, or {$in: [name, …]}.
 func documentsOf(filter bson.Raw) (names []string) {
-	ids := []bson.RawValue{filter.Lookup("_id")}
-	if condition, ok := ids[0].DocumentOK(); ok {
-		among, _ := condition.Lookup("$in").ArrayOK()
-		ids, _ = among.Values()
-	}
-	for _, id := range ids {
-		if name, ok := id.StringValueOK(); ok {
-			names = append(names, name)
-		}
-	}
-	filters, _ := filter.Lookup("$and").ArrayOK()
-	values, _ := filters.Values()
-	for _, v := range values {
-		if part, _ := v.DocumentOK(); names == nil {
-			names = documentsOf(part)
+	for _, e := range conditions(filter) {
+		if e.Key() == "_id" && names == nil {
+			for _, id := range among(e.Value()) {
+				if name, ok := id.StringValueOK(); ok {
+					names = append(names, name)
+				}
+			}
 		}
 	}
 	return names
+}
+
+// among are the values of {$in: [value, …]}, or a value alone.
+func among(v bson.RawValue) []bson.RawValue {
+	condition, ok := v.DocumentOK()
+	if !ok {
+		return []bson.RawValue{v}
+	}
+	array, _ := condition.Lookup("$in").ArrayOK()
+	values, _ := array.Values()
+	return values
 }
 
 // IDs finds the ids in a message, once each: binaries of 16 bytes and subtype 4.
@@ -402,7 +390,7 @@ func writeIn(text []byte) string {
 func (c *Command) readReply(reply bson.Raw, several bool) {
 	value, isDocument := reply.Lookup("value").DocumentOK()
 	if c.Kind == CommandRead {
-		value, isDocument = among(reply, c.Document)
+		value, isDocument = shown(reply, c.Document)
 	}
 	if !isDocument {
 		return
@@ -430,8 +418,8 @@ func (c *Command) readReply(reply bson.Raw, several bool) {
 	}
 }
 
-// among is the document of this name in the reply to a find, or the first one without a name.
-func among(reply bson.Raw, name string) (bson.Raw, bool) {
+// shown is the document of this name in the reply to a find, or the first one without a name.
+func shown(reply bson.Raw, name string) (bson.Raw, bool) {
 	batch, _ := reply.Lookup("cursor", "firstBatch").ArrayOK()
 	values, _ := batch.Values()
 	for _, v := range values {

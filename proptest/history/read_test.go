@@ -83,7 +83,7 @@ func TestReadCommand(t *testing.T) {
 		for i := range c.want {
 			c.want[i].Document = "a"
 		}
-		got := ReadCommand(message(t, "findAndModify", "documents", "query", append(doc("_id", "a"), c.query...), "update", c.update))
+		got := readCommands(message(t, "findAndModify", "documents", "query", append(doc("_id", "a"), c.query...), "update", c.update))
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -123,7 +123,7 @@ func TestReadCommandsOfABatch(t *testing.T) {
 // are done.
 func TestReadCommandOfACleanUp(t *testing.T) {
 	among := doc("$in", bson.A{own, next})
-	got := ReadCommand(message(t, "findAndModify", "documents", "query", doc("_id", "a", "lock.tags.read.id", among),
+	got := readCommands(message(t, "findAndModify", "documents", "query", doc("_id", "a", "lock.tags.read.id", among),
 		"update", doc("$pull", doc("lock.tags.read", doc("id", among)))))
 	before := doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", own, "seq", int64(7))})))
 	for i := range got {
@@ -180,7 +180,7 @@ func in(document string, c Command) Command {
 func TestReadCommandOfACleanUpByAFilter(t *testing.T) {
 	among := doc("id", doc("$in", bson.A{own, next}), "key", nil)
 	caller := doc("group", "jobs", "$and", bson.A{doc("lock.tags.read.owner", doc("$ne", "me"))})
-	got := ReadCommand(message(t, "findAndModify", "documents", "query", doc("$and", bson.A{caller, doc("lock.tags.read", doc("$elemMatch", among))}),
+	got := readCommands(message(t, "findAndModify", "documents", "query", doc("$and", bson.A{caller, doc("lock.tags.read", doc("$elemMatch", among))}),
 		"update", doc("$pull", doc("lock.tags.read", among))))
 	before := doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", next, "seq", int64(7))})))
 	for i := range got {

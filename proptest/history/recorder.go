@@ -144,7 +144,7 @@ func (r *Recorder) landed(key flight) []Command {
 // Ghost records that a command may be executed without the driver, once more or
 // late, from now on.
 func (r *Recorder) Ghost(body bson.Raw) {
-	for _, c := range ReadCommand(body) {
+	for _, c := range readCommands(body) {
 		c.Process, c.Number, c.Sent, c.Ghost = r.process, r.Number(), r.clock.Now(), true
 		r.out.Command(c)
 	}

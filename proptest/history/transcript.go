@@ -76,7 +76,10 @@ func (c *check) around(at int64) string {
 	middle, _ := slices.BinarySearchFunc(lines, at, func(l transcribed, at int64) int { return cmp.Compare(l.from, at) })
 	first, last := max(0, middle-linesBefore), min(len(lines), middle+linesAfter)
 	var b strings.Builder
-	h := &History{Documents: []Document{c.Document}, Operations: c.operations, Commands: c.commands, Apart: c.apart}
+	h := &History{Documents: []Document{c.Document}, Operations: c.operations, Apart: c.apart}
+	for _, command := range c.commands {
+		h.Commands = append(h.Commands, *command)
+	}
 	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them: %s\n", first+1, last, len(lines), begin/millisecond, h.Keep())
 	for i, l := range lines[first:last] {
 		if first+i == middle {
@@ -111,8 +114,7 @@ func (c *check) transcript() (lines []transcribed, begin int64) {
 		}
 		lines = append(lines, l)
 	}
-	for i := range c.commands {
-		command := &c.commands[i]
+	for _, command := range c.commands {
 		lines = append(lines, transcribed{c.sent(command), c.answered(command), command.text()})
 	}
 	slices.SortStableFunc(lines, func(a, b transcribed) int {

@@ -15,8 +15,8 @@ const (
 
 func (c *check) verdicts() {
 	removed := map[lease]bool{} // by a release that found it
-	for i := range c.commands {
-		switch command := &c.commands[i]; {
+	for _, command := range c.commands {
+		switch {
 		case command.Kind != CommandRelease || !command.Matched:
 		case command.Fence != 0: // in a handoff
 			removed[lease{command.ID, command.Fence}] = true
@@ -104,8 +104,8 @@ const nobody = -1
 // holder who has taken the lock over or deleted the document, may have removed the entry.
 func (c *check) releasesOf(a *arrival, process int) (own, others int64) {
 	own, others = never, never
-	for i := range c.commands {
-		switch command := &c.commands[i]; {
+	for _, command := range c.commands {
+		switch {
 		case command.Kind == CommandDelete && command.ID != a.ID, command.takes(a): // by another holder
 			others = min(others, c.sent(command))
 		case command.ID != a.ID || command.Fence != 0 && command.Fence != a.Fence:
@@ -220,8 +220,7 @@ const (
 func (c *check) outcomes() {
 	contended := map[string]bool{}
 	attempted, granted := map[string]bool{}, map[string]bool{}
-	for i := range c.commands {
-		command := &c.commands[i]
+	for _, command := range c.commands {
 		if command.Answered == 0 {
 			continue
 		}
