@@ -55,19 +55,12 @@ type choice struct {
 	change func(n *world)
 }
 
-func (w *world) isAwaiting(i int, c int8) bool {
+// awaits is whether the call, or the client for its lease, waits for an answer.
+func (w *world) awaits(i int, c int8) *bool {
 	if c < 0 {
-		return w.clients[i].awaits
+		return &w.clients[i].awaits
 	}
-	return w.clients[i].calls[c].awaits
-}
-
-func (w *world) await(i int, c int8, waits bool) {
-	if c < 0 {
-		w.clients[i].awaits = waits
-		return
-	}
-	w.clients[i].calls[c].awaits = waits
+	return &w.clients[i].calls[c].awaits
 }
 
 // active reports whether the call is under way.
@@ -162,31 +155,23 @@ func (w *world) next(i int, c int8) (m message, ok bool) {
 	}
 	own := &cl.calls[c]
 	m.fence, m.number, m.k, m.run = w.fenceOf(i, max(1, cl.mark), own.slot), own.number, own.k, own.run
+	m.op, ok = sends[own.stage]
 	switch own.stage {
-	case making:
-		m.op = opMake
 	case beginning, reopening:
-		m.op, m.number = opFind, own.number+1
-	case writing:
-		m.op = opFence
-	case committing:
-		m.op = opCommit
-	case settling:
-		m.op = opSettle
-	case looking:
-		m.op = opLook
+		m.number++
 	case remarking:
-		m.op, m.mark = opRemark, cl.mark+1
+		ok, m.mark = w.cfg.without.RemarkedAlone || w.alone(i, c), cl.mark+1
 		if cl.mark == maxMarks {
 			m.op = opAbort
 		}
-		return m, w.cfg.without.RemarkedAlone || w.alone(i, c)
-	case closing:
-		m.op = opAbort
-	default:
-		return m, false
 	}
-	return m, true
+	return m, ok
+}
+
+// sends has the command that a call sends in a stage.
+var sends = map[stage]operation{
+	making: opMake, beginning: opFind, reopening: opFind, writing: opFence, committing: opCommit, settling: opSettle,
+	looking: opLook, remarking: opRemark, closing: opAbort,
 }
 
 // alone reports whether no other call of the lease may have a transaction.
@@ -259,7 +244,7 @@ func (w *world) start(m message) message {
 // answer gives the client an answer.
 func (w *world) answer(m message, a answer) {
 	i := int(m.client)
-	w.await(i, m.call, false)
+	*w.awaits(i, m.call) = false
 	cl := &w.clients[i]
 	if m.call >= 0 {
 		w.answerCall(i, m.call, m, a)
@@ -420,21 +405,5 @@ func (w *world) unanswered(i int, c int8) {
 		cl.mark++
 		cl.made, own.bold = 0, true
 		w.prepare(i, c)
-	}
-}
-
-// forget forgets what was settled a day ago.
-func (c *client) forget() {
-	if c.stage == idle {
-		c.named = 0
-	}
-}
-
-// old notes that a day has passed.
-func (c *client) old() {
-	for i := range c.calls {
-		if own := &c.calls[i]; own.sent {
-			own.day = true
-		}
 	}
 }

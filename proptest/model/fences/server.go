@@ -110,18 +110,20 @@ func (w *world) fenceOf(client int, mark, slot int8) int8 {
 // mayRun reports whether the server executes the command now. A settle waits for the
 // transaction that has written its fence.
 func (w *world) mayRun(s *server, m message) bool {
-	if m.op != opSettle || w.cfg.without.SettleWrites {
-		return true
-	}
-	for i, t := range s.txns {
-		if t.open && t.wrote && t.fence == m.fence {
+	return m.op != opSettle || w.cfg.without.SettleWrites || !w.isWritten(s, m, nil)
+}
+
+// isWritten reports whether an open transaction, other than this one, has written the command's fence.
+func (w *world) isWritten(s *server, m message, own *txn) bool {
+	for i := range s.txns {
+		if t := &s.txns[i]; t != own && t.open && t.wrote && t.fence == m.fence {
 			if by := i / maxCalls; by != int(m.client) && !w.cfg.excludes(int(m.client), by) {
-				w.broken.Fail("waits", "%v waits for a transaction of client %d", m, by)
+				w.broken.Fail("waits", "%v waits for a transaction of client %d, or conflicts with it", m, by)
 			}
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // execute executes the command.
@@ -251,18 +253,9 @@ func (s *server) stale(f int8) {
 }
 
 func (w *world) writeFence(s *server, t *txn, m message) answer {
-	for i, o := range s.txns {
-		if o.open && o.wrote && o.fence == t.fence && &s.txns[i] != t {
-			if by := i / maxCalls; by != int(m.client) && !w.cfg.excludes(int(m.client), by) {
-				w.broken.Fail("waits", "%v conflicts with a transaction of client %d", m, by)
-			}
-			t.open = false
-			return answer{conflict: true}
-		}
-	}
 	f := s.docs.fences[t.fence]
 	switch {
-	case t.stale:
+	case w.isWritten(s, m, t), t.stale:
 		t.open = false
 		return answer{conflict: true}
 	case !f.there, f.n >= m.k, f.revoked && !w.cfg.without.RevokedIsTested:

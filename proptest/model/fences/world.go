@@ -128,7 +128,7 @@ func (w *world) steps() (out []interleave.Change[world]) {
 // actorSteps are the steps of a call, or of the lease's own commands.
 func (w *world) actorSteps(i int, c int8, add func(func() string, func(n *world))) {
 	say := func(fate string, m message) func() string { return func() string { return fmt.Sprint(fate, ": ", m) } }
-	if w.isAwaiting(i, c) {
+	if *w.awaits(i, c) {
 		add(func() string { return fmt.Sprintf("client %d, call %d: waits no longer", i, c) }, func(n *world) { n.timeout(i, c) })
 		return
 	}
@@ -160,7 +160,7 @@ func (w *world) actorSteps(i int, c int8, add func(func() string, func(n *world)
 			n.faults--
 			n.flight[n.flights] = flying{n.start(m), true}
 			n.flights++
-			n.await(i, c, true)
+			*n.awaits(i, c) = true
 		})
 	}
 	if w.deposed && w.mayRun(&w.old, m) {
@@ -197,7 +197,7 @@ func (w *world) pend(m message) {
 	a := w.execute(&w.lead, m)
 	w.tail[w.pending] = pended{w.lead.docs, m, a, true}
 	w.pending++
-	w.await(int(m.client), m.call, true)
+	*w.awaits(int(m.client), m.call) = true
 	if m.op == opSettle && w.cfg.without.SettleIsMajority {
 		w.tail[w.pending-1].awaited = false
 		w.answer(m, a)
@@ -251,10 +251,8 @@ func (w *world) arrive(i int8, s *server) {
 	}
 	w.flight[i], w.flight[w.flights-1] = w.flight[w.flights-1], flying{}
 	w.flights--
-	who, call := int(f.message.client), f.message.call
-	if f.awaited {
-		w.await(who, call, false)
-	}
+	awaits := w.awaits(int(f.message.client), f.message.call)
+	*awaits = *awaits && !f.awaited
 	switch {
 	case s == &w.old && f.awaited:
 		w.meetDeposed(f.message)
@@ -263,7 +261,7 @@ func (w *world) arrive(i int8, s *server) {
 	case w.pending > 0 && !f.message.op.inTransaction():
 		w.pend(f.message)
 		w.tail[w.pending-1].awaited = f.awaited
-		w.await(who, call, f.awaited || w.isAwaiting(who, call))
+		*awaits = f.awaited || *awaits
 	default:
 		w.serve(f.message, f.awaited)
 	}
@@ -281,7 +279,7 @@ func (w *world) timeout(i int, c int8) {
 			f.awaited = false
 		}
 	}
-	w.await(i, c, false)
+	*w.awaits(i, c) = false
 	w.unanswered(i, c)
 }
 
@@ -292,22 +290,23 @@ func (w *world) day() {
 	w.flight, w.flights = [2]flying{}, 0
 	for i := range w.cfg.programs {
 		for c := int8(-1); c < w.callsOf(i); c++ {
-			if w.isAwaiting(i, c) {
+			if *w.awaits(i, c) {
 				w.timeout(i, c)
 			}
 		}
-		w.clients[i].old()
+		cl := &w.clients[i]
+		if cl.stage == idle && !w.cfg.without.SettleIsFresh {
+			cl.named = 0
+		}
+		for c := range cl.calls {
+			cl.calls[c].day = cl.calls[c].day || cl.calls[c].sent
+		}
 	}
 	for i := range w.lead.txns {
 		w.lead.txns[i].open = false
 	}
 	w.lead.docs.fences = [len(w.lead.docs.fences)]fence{}
 	w.major = w.lead.docs
-	if !w.cfg.without.SettleIsFresh {
-		for i := range w.clients {
-			w.clients[i].forget()
-		}
-	}
 }
 
 // check checks the properties between two steps.
