@@ -47,13 +47,11 @@ type sighting struct {
 	from, to int64
 }
 
-// shows reports whether the entry is present.
 func (s sighting) shows(a *arrival) bool {
 	e, there := s.find(a.ID)
 	return there && a.is(e)
 }
 
-// Properties are all properties that Check checks.
 var Properties = []string{
 	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
 	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease, PropertyGone,
@@ -198,7 +196,6 @@ func (c *check) over(tag string, entries map[string]int) (by []string) {
 	return by
 }
 
-// The limits of time.
 const (
 	never   = math.MaxInt64
 	forever = math.MinInt64
@@ -206,7 +203,6 @@ const (
 
 const millisecond = int64(time.Millisecond)
 
-// clocksOf maps the processes' clocks.
 func (h *History) clocksOf() map[int]clock {
 	if h.Apart == 0 {
 		return clocks(h.Commands)

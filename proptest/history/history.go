@@ -6,7 +6,6 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// History is a recorded history.
 type History struct {
 	Documents  []Document
 	Operations []Operation
@@ -64,7 +63,6 @@ func Plain(rules relations.Rules) Rules {
 	return t
 }
 
-// Kinds of operations.
 const (
 	TryAcquire       = "TryAcquire"
 	Acquire          = "Acquire"
@@ -84,7 +82,6 @@ const (
 	Look             = "look" // with Remaining and Err: the validity that the holder sees
 )
 
-// Outcomes of operations.
 const (
 	Granted    = "granted"
 	Waiting    = "waiting"
@@ -125,7 +122,6 @@ type Operation struct {
 	Remaining int64 `json:"remaining,omitempty"`
 }
 
-// Kinds of commands.
 const (
 	CommandAcquire         = "acquire"
 	CommandConfirm         = "confirm"

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// doc is a document of these keys and values.
 func doc(pairs ...any) (d bson.D) {
 	for i := 0; i < len(pairs); i += 2 {
 		d = append(d, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})

@@ -20,10 +20,8 @@ import (
 // monotonic after that.
 type Clock struct{ start time.Time }
 
-// NewClock starts a clock.
 func NewClock() Clock { return Clock{time.Now()} }
 
-// Now reads the clock.
 func (c Clock) Now() int64 { return c.At(time.Now()) }
 
 // At is what the clock has shown, or will show, at an instant.
@@ -61,7 +59,6 @@ func (r *Recorder) Number() int64 {
 	return r.number
 }
 
-// Monitor is an option of a client.
 func (r *Recorder) Monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
@@ -152,7 +149,6 @@ func (r *Recorder) Ghost(body bson.Raw) {
 
 // This file writes a history as JSON lines while it happens, and reads it again.
 
-// line is one line of a recorded history.
 type line struct {
 	Document  *Document  `json:"document,omitempty"`
 	Operation *Operation `json:"operation,omitempty"`
@@ -177,7 +173,6 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 // Keep makes a Writer that keeps the history itself.
 func Keep() *Writer { return &Writer{all: newRecords()} }
 
-// History is what a Writer of [Keep] has.
 func (w *Writer) History() *History {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +189,6 @@ func (w *Writer) Line(text string) error {
 	return nil
 }
 
-// Document writes a document.
 func (w *Writer) Document(d Document) { w.write(line{Document: &d}) }
 
 // Operation writes an operation in its present state.
@@ -203,7 +197,6 @@ func (w *Writer) Operation(o Operation) { w.write(line{Operation: &o}) }
 // Command writes a command in its present state.
 func (w *Writer) Command(c Command) { w.write(line{Command: &c}) }
 
-// Fault records that a fault has fired.
 func (w *Writer) Fault(name string) { w.write(line{Fault: name}) }
 
 func (w *Writer) write(l line) {
@@ -224,14 +217,12 @@ func (w *Writer) write(l line) {
 	}
 }
 
-// Err returns the first error of the Writer.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// Encode writes the history as JSON lines.
 func (h *History) Encode(out io.Writer) error {
 	buffered := bufio.NewWriter(out)
 	w := NewWriter(buffered)
@@ -278,7 +269,6 @@ type records struct {
 	commands   map[recorded]Command
 }
 
-// recorded names an operation or a command.
 type recorded struct {
 	process int
 	number  int64

@@ -141,7 +141,6 @@ var stories = []told{
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 20, held("a", 30, 30, 110))}, operations: []Operation{operation(Release, "a", 10, 20, Lost)}}},
 }
 
-// handoffs are histories with handoffs.
 var handoffs = []told{
 	{"handed over beside one that holds", PropertyExclusion,
 		story{rules: mixed, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), reading(held("b", 11, 11, 110)))},

@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// engineMachine sends commands through engines.
 type engineMachine struct {
 	*place
 	programs []*program
@@ -48,7 +47,6 @@ type asker struct {
 	from  *asker       // whose conversion made it, or nil
 }
 
-// run is one run.
 func run(t *rapid.T, coll *mongo.Collection, count *tally.Tally) {
 	m := &engineMachine{place: newPlace(t, coll, count)}
 	rules := drawRules(t)

@@ -250,7 +250,6 @@ func (m *engineMachine) convert(t *rapid.T) {
 	m.told(t, s, r, seen, got.Image, image, m.now)
 }
 
-// convertedTo draws the asker that a lease becomes.
 func (m *engineMachine) convertedTo(t *rapid.T, a *asker) *asker {
 	for _, s := range m.askers {
 		if s.from == a && rapid.IntRange(0, 2).Draw(t, "again") == 0 {

@@ -107,7 +107,6 @@ func (p *place) settle(doc *model.Document) {
 	p.doc = doc
 }
 
-// advance sets the server's clock.
 func (p *place) advance(t *rapid.T) {
 	var ends []int64
 	for _, e := range p.doc.All() {
@@ -173,7 +172,6 @@ type entry struct {
 	Other    bson.M        `bson:",inline"` // what the model has no form for
 }
 
-// id is a UUID in BSON.
 type id uuid.UUID
 
 func (i id) IsZero() bool { return i == id{} }
@@ -314,7 +312,6 @@ func (p *place) shown(e engine.Entry) model.Entry {
 	}
 }
 
-// millis is 0 for no time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -26,7 +26,6 @@ var foreigners = []any{
 	bson.M{"tags": bson.M{"slot": bson.A{1}}}, bson.M{"tags": bson.M{ghost: bson.A{bson.M{}, nil}}},
 }
 
-// begin makes the run's first document.
 func (p *place) begin() {
 	shape := rapid.SampledFrom([]string{"insert", "lock", "insert", "lock", "null", "lock", "foreign", "none"}).Draw(p.t, "shape")
 	p.t.Logf("the document begins with %s", shape)
@@ -51,7 +50,6 @@ func (p *place) outsideWrite(t *rapid.T) {
 	}
 }
 
-// write changes a document that is there.
 func (p *place) write(t *rapid.T, deed string) {
 	switch deed {
 	case "save old":
@@ -194,7 +192,6 @@ func (p *place) encode(t *rapid.T, lock model.Lock) any {
 // programs with different rules also use the same document.
 var tagPool = []string{"read", "write", "slot", "a"}
 
-// ghost is a tag that no rules have.
 const ghost = "ghost"
 
 // presets are the library's, and one in which an entry often overtakes a

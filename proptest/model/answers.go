@@ -34,7 +34,6 @@ func (w *world) unheard(d *client, id ID) {
 	d.unknown = true
 }
 
-// ask makes a client that has an id and no answer ask.
 func (w *world) ask(d *client) {
 	i := owner(d.id)
 	d.phase, d.last = requesting, message{op: opAcquire, from: int8(i), lease: Lease{Tag: d.tag, ID: d.id}}
@@ -123,7 +122,6 @@ func (w *world) answer(ev event) {
 	}
 }
 
-// conclude draws the conclusion from an answer.
 func (w *world) conclude(c *client, ev event) {
 	switch ev.op {
 	case opAcquire, opTry, opTakeOver:
@@ -276,7 +274,6 @@ func (w *world) settleUnseen(c *client, d *Document) {
 // This file handles the answers that end a lease, or that give the outcome of
 // an update.
 
-// wrote handles the answers of guarded writes.
 func (w *world) wrote(c *client, ev event) {
 	switch {
 	case ev.outcome == Applied:
@@ -292,7 +289,6 @@ func (w *world) wrote(c *client, ev event) {
 	}
 }
 
-// afterWrite continues after an applied write.
 func (w *world) afterWrite(c *client, m message, d *Document) {
 	if m.op.releases() {
 		w.settleUnseen(c, d)
@@ -333,7 +329,6 @@ func (w *world) left(c *client, ev event) {
 	w.end(c)
 }
 
-// handed handles the answers of handoffs.
 func (w *world) handed(c *client, ev event) {
 	if ev.outcome == NotApplied {
 		w.handedNothing(c)

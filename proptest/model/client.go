@@ -26,7 +26,6 @@ type client struct {
 	awaits  bool    // an attempt is under way, and the client waits for it
 }
 
-// phase is a client's state.
 type phase uint8
 
 const (
@@ -44,7 +43,6 @@ const (
 	stopped                 // has finished
 )
 
-// validAt reports whether the client's lease is valid at this true time.
 func (c *client) validAt(time int64) bool { return time < c.valid }
 
 // newID is the next id of client i: 100, 110, … for the first client. A
@@ -142,7 +140,6 @@ func (w *world) first(i int) bool {
 	return true
 }
 
-// sameProgram reports whether two clients run the same program.
 func (w *world) sameProgram(i, j int) bool {
 	return w.cfg.tags[i] == w.cfg.tags[j] && (len(w.cfg.ruleSets) == 1 || i == j)
 }
@@ -310,7 +307,6 @@ func (w *world) kept(c *client, ev event) {
 	c.last = message{op: opRelease, from: ev.from, lease: Lease{Tag: c.tag, ID: c.id}}
 }
 
-// onlyShows reports whether client i only shows tokens.
 func (w *world) onlyShows(i int) bool { return i >= len(w.clients)-w.cfg.users }
 
 // shows lists the attempts of a client that has nothing but tokens.
@@ -381,14 +377,12 @@ func (w *world) detached(c *client, ev event) {
 	w.lost(c, ev)
 }
 
-// handOut makes the client's token known.
 func (w *world) handOut(c *client) {
 	if t := (Token{c.tag, c.key}); !slices.Contains(w.tokens, t) {
 		w.tokens = append(w.tokens, t)
 	}
 }
 
-// resumed handles the answers of resumes.
 func (w *world) resumed(c *client, ev event) {
 	switch ev.outcome {
 	case Granted:

@@ -8,7 +8,6 @@ import "slices"
 // not heard of it goes on with the log that it has. A chunk that moves to another shard is the same: the old
 // shard's deposed primary goes on with the old chunk.
 
-// member is one member of the set.
 type member struct {
 	primary bool      // it believes so
 	log     *Document // a deposed primary's: after the commands of its log that were committed by then
@@ -29,7 +28,6 @@ func (w *world) newMembers() {
 	copy(w.offsets, w.cfg.clocks)
 }
 
-// primaries lists the members that believe that they are the primary.
 func (w *world) primaries() []int8 {
 	out := make([]int8, 0, 2)
 	for i := range w.members {

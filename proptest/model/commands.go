@@ -34,7 +34,6 @@ type Lease struct {
 // Mode selects the effect of an assertive relation that blocks an acquire.
 type Mode int
 
-// The modes.
 const (
 	Queue Mode = iota // join as a waiting entry
 	Try               // leave nothing behind: a conflict
@@ -256,7 +255,6 @@ func (p Protocol) Break(d *Document, l Lease, now int64) (*Document, Outcome, *D
 	return c, Released, d
 }
 
-// Read shows the document.
 func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, *Document) {
 	return d, Seen, d
 }
@@ -279,7 +277,6 @@ func (p Protocol) Write(d *Document, l Lease, k int, u Update, now int64) (*Docu
 	return c, Applied, c
 }
 
-// written reports whether the entry's write number k has been applied.
 func (p Protocol) written(d *Document, e Entry, k int) bool {
 	switch {
 	case p.Without.Numbering:
@@ -336,7 +333,6 @@ type Token struct {
 	Key ID
 }
 
-// Keyed returns the entry that the token names.
 func (d *Document) Keyed(k Token) (Entry, bool) {
 	if d == nil || d.Field != Ours || k.Key == 0 {
 		return Entry{}, false
@@ -479,7 +475,6 @@ func (p Protocol) leave(c *Document, l Lease, now int64) {
 // it is random, and the release brings it along.
 func leftBy(id ID) ID { return -id }
 
-// Successor is the client that a lease is handed over to.
 type Successor struct {
 	Request
 	Waiting bool // its entry waits in the document; else it has none

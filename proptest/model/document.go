@@ -11,7 +11,6 @@ import (
 // ID identifies an entry: one acquire of one client. 0 is no id.
 type ID int
 
-// Tag names a kind of lock.
 type Tag string
 
 // Update labels a caller's update: applying it appends the label to the
@@ -33,7 +32,6 @@ type Entry struct {
 	Until    int64 // a release before this time leaves an entry that holds others out; 0 (absent): none
 }
 
-// Held reports whether the entry was granted.
 func (e Entry) Held() bool { return e.Fence != 0 }
 
 // Live reports whether the entry counts at the server's time now.
@@ -46,7 +44,6 @@ type Bucket struct {
 	Entries []Entry
 }
 
-// Lock is the lock field.
 type Lock struct {
 	Fence int64    // last value given out, as a seq or as a fencing token
 	Tags  []Bucket // in the order of the tags' names, whatever the server's order is
@@ -95,7 +92,6 @@ func (d *Document) With(field Field, lock Lock) *Document {
 	return (&Document{field, lock, d.Log}).clone()
 }
 
-// Find returns the entry with the id under the tag.
 func (d *Document) Find(tag Tag, id ID) (Entry, bool) {
 	if d == nil || d.Field != Ours {
 		return Entry{}, false
@@ -128,7 +124,6 @@ func (d *Document) bucket(tag Tag) *Bucket {
 	return nil
 }
 
-// All are the entries of all tags.
 func (d *Document) All() iter.Seq2[Tag, Entry] {
 	return func(yield func(Tag, Entry) bool) {
 		if d == nil {
@@ -168,7 +163,6 @@ func (d *Document) at(tag Tag, id ID) *Entry {
 	return &all[slices.IndexFunc(all, func(e Entry) bool { return e.ID == id })]
 }
 
-// push appends the entry to the array of the tag.
 func (d *Document) push(tag Tag, e Entry) {
 	if b := d.bucket(tag); b != nil {
 		b.Entries = append(b.Entries, e)
@@ -197,7 +191,6 @@ func (d *Document) finish(id ID, u Update) {
 	}
 }
 
-// String is for traces.
 func (d *Document) String() string {
 	if d == nil {
 		return "no document"

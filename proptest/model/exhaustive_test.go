@@ -96,7 +96,6 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
-// cover searches the worlds.
 func cover(t *testing.T, worlds []config, states int) {
 	t.Helper()
 	var searches []func() interleave.Report

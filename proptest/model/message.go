@@ -39,7 +39,6 @@ func (o operation) String() string {
 		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "convert", "delete", "claim", "look", "keep", "take-over", "batch", "find"}[o]
 }
 
-// releases reports whether the operation releases the lock.
 func (o operation) releases() bool {
 	switch o {
 	case opWriteRelease, opRelease, opHandoff, opSet, opDelete:
@@ -48,7 +47,6 @@ func (o operation) releases() bool {
 	return false
 }
 
-// reads reports whether the operation changes nothing.
 func (o operation) reads() bool { return o == opRead || o == opCheck || o == opLook || o == opFind }
 
 // message is one attempt of a command, with everything that the server
@@ -106,7 +104,6 @@ func (m message) plain() message {
 	return m.as(opRelease)
 }
 
-// String is for traces.
 func (m message) String() string {
 	type fields message // without this method
 	from, op := m.from, m.op
@@ -128,7 +125,6 @@ type event struct {
 	image         *Document
 }
 
-// request is client i's request under the id.
 func (w *world) request(i int, id ID) Request {
 	return Request{
 		Rules: w.cfg.rules(i), Tag: w.cfg.tags[i], ID: id,
@@ -151,7 +147,6 @@ func (w *world) execute(m message, at int) event {
 	return ev
 }
 
-// command executes the command of the attempt.
 func (w *world) command(p Protocol, d *Document, m message, now int64) (*Document, Outcome, *Document) {
 	ttl, tolerance := w.cfg.ttl, w.cfg.tolerance
 	own, token := w.request(int(m.from), m.lease.ID), Token{m.lease.Tag, m.key}

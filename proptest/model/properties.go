@@ -262,7 +262,6 @@ func (w *world) ordered(c *client, e Entry) {
 	}
 }
 
-// checkState checks the state between two steps.
 func (w *world) checkState() {
 	if w.ghost.erased {
 		return
@@ -358,7 +357,6 @@ func (w *world) checkQueue() {
 // with all the resumes that come from it. Its present entry stands for all its
 // handles: it keeps others out for each of them.
 
-// grantOf is the record of the lease's grant.
 func (w *world) grantOf(l Lease) *grant {
 	for i := len(w.ghost.grants) - 1; i >= 0; i-- {
 		if g := &w.ghost.grants[i]; g.ID == l.ID && g.Fence == l.Fence && g.Tag == l.Tag {
@@ -374,7 +372,6 @@ func (w *world) entryOf(tag Tag, e Entry) *grant {
 	return w.grantOf(Lease{tag, max(e.ID, leftBy(e.ID)), e.Fence})
 }
 
-// newGrant is the record of a grant.
 func (w *world) newGrant(ev event, l Lease) grant {
 	g := grant{Lease: l, line: l.Fence, by: owner(l.ID)}
 	switch ev.op {

@@ -9,14 +9,12 @@ import (
 // Kind is the kind of a relation from one tag to another.
 type Kind int
 
-// The kinds of relations.
 const (
 	None        Kind = iota // ignores the other
 	Cooperative             // the arrival is refused
 	Assertive               // the arrival is never refused: it joins as a waiting entry
 )
 
-// Relation is one tag's relation to another tag, or to itself.
 type Relation struct {
 	Kind  Kind
 	Allow int // the number of live entries of the other tag that are tolerated
@@ -26,10 +24,8 @@ type Relation struct {
 // a tag without a row is unknown.
 type Rules map[Tag]map[Tag]Relation
 
-// Relation returns the relation of from to to.
 func (t Rules) Relation(from, to Tag) Relation { return t[from][to] }
 
-// Knows reports whether the tag has a row.
 func (t Rules) Knows(tag Tag) bool { _, ok := t[tag]; return ok }
 
 // Tags returns the known tags in the order of their names.

@@ -5,7 +5,6 @@ import "math/rand/v2"
 // relations lists the relations that the exhaustive search gives a pair.
 var relations = []Relation{{}, {Cooperative, 0}, {Cooperative, 1}, {Assertive, 0}, {Assertive, 1}}
 
-// tagNames are the tags of generated rules.
 var tagNames = []Tag{"a", "b", "c", "d"}
 
 // rulesOf makes the rules whose relations, row by row, have these indexes.

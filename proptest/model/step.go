@@ -6,7 +6,6 @@ import (
 	"slices"
 )
 
-// note records the last step, for traces.
 type note struct {
 	message message
 	outcome Outcome
@@ -282,7 +281,6 @@ func (w *world) noneTook(c *client, d *Document) bool {
 	return none
 }
 
-// saysMissing checks the word that there is no document.
 func (w *world) saysMissing(ev event) {
 	if ev.outcome == NotFound && w.doc != nil && w.ghost.born < ev.sent {
 		w.fail("acquire: no document", "client %d says that there is no document, and there is", ev.from)

@@ -87,7 +87,6 @@ func (w *world) copy() world {
 	return n
 }
 
-// kind is the kind of a step.
 type kind uint8
 
 const (
@@ -117,7 +116,6 @@ type action struct {
 	at     int8 // the member that executes it
 }
 
-// actions lists the possible next steps.
 func (w *world) actions() []action {
 	out := make([]action, 0, 32)
 	if w.mayTick() {
@@ -211,7 +209,6 @@ func (w *world) awaited(m message) bool {
 	return c.awaits && c.last == m.unparsed()
 }
 
-// outsideActions lists the possible actions of outside writers.
 func (w *world) outsideActions() []action {
 	if w.outsideWrites == 0 || w.cfg.outside == nobody {
 		return nil
@@ -273,7 +270,6 @@ func (w *world) foreign(i int8) {
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
 }
 
-// breakable lists the breaks of an operator.
 func (w *world) breakable() (out []action) {
 	if w.breaks == 0 {
 		return nil
@@ -288,7 +284,6 @@ func (w *world) breakable() (out []action) {
 	return out
 }
 
-// breakEntry is an operator's command.
 func (w *world) breakEntry(i int8) {
 	w.breaks--
 	w.commitAll()
@@ -324,7 +319,6 @@ func (w *world) clockOf(m message, at int) int {
 	return at
 }
 
-// nowOf is the time of one clock.
 func (w *world) nowOf(clock int) int64 { return w.time + w.offsets[clock] }
 
 // now is the time of the clock that is ahead of the others.
@@ -333,7 +327,6 @@ func (w *world) now() int64 { return w.time + slices.Max(w.offsets) }
 // slowest is the time of the clock that is behind the others.
 func (w *world) slowest() int64 { return w.time + slices.Min(w.offsets) }
 
-// stride is the size of one step of a clock.
 func (w *world) stride() int64 { return min(w.cfg.tick, w.cfg.tolerance) }
 
 // clockSteps lists the steps of the clocks. The offsets stay between 0 and the tolerance, so that no two instants

@@ -23,7 +23,6 @@ func plain(rules Rules, tags string, more ...func(*config)) config {
 	return with(cfg, more...)
 }
 
-// with is a world with something more.
 func with(cfg config, more ...func(*config)) config {
 	for _, add := range more {
 		add(&cfg)
@@ -31,7 +30,6 @@ func with(cfg config, more ...func(*config)) config {
 	return cfg
 }
 
-// each is these worlds with something more.
 func each(worlds []config, more ...func(*config)) (out []config) {
 	for _, cfg := range worlds {
 		out = append(out, with(cfg, more...))
@@ -82,5 +80,4 @@ func tokens(users int) func(*config) {
 	return func(cfg *config) { cfg.tokens, cfg.users = true, users }
 }
 
-// programs gives each client rules of its own.
 func programs(rules ...Rules) func(*config) { return func(cfg *config) { cfg.ruleSets = rules } }

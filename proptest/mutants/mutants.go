@@ -27,7 +27,6 @@ import (
 	"strings"
 )
 
-// Mutant is one seeded fault.
 type Mutant struct {
 	Name, Why, File string
 	Rule            int // 0: none
@@ -44,7 +43,6 @@ const Rules = 28
 //go:embed testdata/mutants/*.txt
 var files embed.FS
 
-// All reads the mutants.
 func All() (all []Mutant, err error) {
 	const dir = "testdata/mutants"
 	entries, err := files.ReadDir(dir)
@@ -116,7 +114,6 @@ func (m *Mutant) read(line string, before byte) (err error) {
 	return err
 }
 
-// Apply makes the edits in the file's text.
 func (m Mutant) Apply(text string) (string, error) {
 	for _, e := range m.Edits {
 		if n := strings.Count(text, e.Old); n != 1 {

@@ -38,7 +38,6 @@ func seeds(t *testing.T) {
 	}
 }
 
-// all reads the mutants.
 func all(t *testing.T) []Mutant {
 	t.Helper()
 	all, err := All()
@@ -138,7 +137,6 @@ func (c compiler) check(file, text string) error {
 	return err
 }
 
-// testsOf are the names of a package's tests.
 func testsOf(t *testing.T, pkg string) (names []string) {
 	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
 	if err != nil {
@@ -156,7 +154,6 @@ func testsOf(t *testing.T, pkg string) (names []string) {
 	return names
 }
 
-// Every rule has a mutant.
 func TestEveryRuleHasAMutant(t *testing.T) {
 	broken := map[int][]string{}
 	for _, m := range all(t) {

@@ -38,7 +38,6 @@ func TestMain(m *testing.M) {
 	mongotest.Main(m)
 }
 
-// size is the size of a run.
 type size struct {
 	model                     string // how far its searches go; empty for none
 	modelRuns                 int    // the least number of random ones
@@ -238,7 +237,6 @@ func violations(t *tally.Tally) (sum int) {
 	return sum
 }
 
-// rarest is how often the rarest fault has fired.
 func rarest(t *tally.Tally) int {
 	least := math.MaxInt
 	for _, fault := range simulation.ServerFaults {

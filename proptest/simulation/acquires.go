@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// turn is one thing that a program does.
 func (r runner) turn() { r.turnOf(r.programs[r.IntN(len(r.programs))]) }
 
 func (r runner) turnOf(p *program) {
@@ -84,7 +83,6 @@ func (r runner) acquire(p *program) {
 // acquires is a method of a Locker that returns a lease.
 type acquires func(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (doclock.Lease, error)
 
-// get is a call of one.
 func (r runner) get(ctx context.Context, p *program, name string, pl *plan, get acquires) (h *holding) {
 	r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {
 		a := r.begin(c, &pl.acquire)
@@ -107,7 +105,6 @@ func (r runner) do(p *program) {
 	r.doing(ctx, p, &pl, func(ctx context.Context, h *holding) error { return r.inside(ctx, p, h) })
 }
 
-// doing is a call of Do.
 func (r runner) doing(ctx context.Context, p *program, pl *plan, inside func(context.Context, *holding) error) {
 	var h *holding
 	r.call(ctx, p, "Do", nil, func(ctx context.Context, c *call) error {
@@ -120,7 +117,6 @@ func (r runner) doing(ctx context.Context, p *program, pl *plan, inside func(con
 	r.settle(h)
 }
 
-// inside is what the function of a Do does.
 func (r runner) inside(ctx context.Context, p *program, h *holding) error {
 	r.work(ctx, h)
 	switch r.IntN(12) {
@@ -234,7 +230,6 @@ func (r runner) batch(p *program) {
 	}
 }
 
-// named is a document of a group.
 type named struct {
 	*group
 	name string
@@ -266,7 +261,6 @@ func (r runner) lead(p *program) {
 	})
 }
 
-// campaign has a program lead.
 func (r runner) campaign(ctx context.Context, p *program, term func(context.Context, *holding) error) {
 	g := r.groups[len(r.groups)-1]
 	var held []*holding

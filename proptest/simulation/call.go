@@ -13,10 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 )
 
-// callKey finds a call in its context.
 type callKey struct{}
 
-// call is one call of the library's API.
 type call struct {
 	number   int
 	name     string
@@ -88,7 +86,6 @@ func (c *call) function(f func() error) error {
 // gaveUp says that the caller's context has ended the call.
 func (c *call) gaveUp() bool { return c.over != nil && c.err != nil }
 
-// unknown says that the caller was told so.
 func (c *call) unknown() bool { return errors.Is(c.err, doclock.ErrOutcomeUnknown) }
 
 // does says that the call holds leases around a function.
@@ -97,7 +94,6 @@ func (c *call) does() bool { return c.name == "Do" || c.ofSeveral() }
 // ofSeveral says that its error is of one of several leases, and doesn't say of which.
 func (c *call) ofSeveral() bool { return c.name == "DoAll" || c.name == "Lead" }
 
-// ends says that a call may end its lease.
 func ends(c *call) bool {
 	switch c.name {
 	case "Release", "UpdateAndRelease", "Delete", "Convert":
@@ -125,7 +121,6 @@ type acquire struct {
 	events      []*heard
 }
 
-// holding is a lease that a caller has got.
 type holding struct {
 	lease   doclock.Lease
 	id      string
@@ -215,7 +210,6 @@ func (h *holding) fill(o history.Operation) history.Operation {
 	return o
 }
 
-// granted records a grant.
 func (s *run) granted(h *holding) {
 	kind := h.by.name
 	switch {

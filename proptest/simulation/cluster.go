@@ -20,7 +20,6 @@ import (
 // less than that of one server: a deposed primary answers by an old document. Its ledger
 // judges no times.
 
-// Faults of a replica set.
 const (
 	FaultElection   = "election"
 	FaultAgain      = "two elections in a row"
@@ -32,7 +31,6 @@ const (
 	FaultTurned     = "member's clock turned"
 )
 
-// What a run on a replica set counts.
 const (
 	SeenRolledBack = "entries that were rolled back"
 	SeenUnknown    = "calls with an unknown outcome"

@@ -182,7 +182,6 @@ func (p *program) strike(step int) {
 	}
 }
 
-// peace ends the faults for good.
 func (s *run) peace() {
 	s.mu.Lock()
 	s.over = true

@@ -18,7 +18,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// use is what a caller does with a lease.
 func (r runner) use(h *holding) {
 	if h == nil {
 		return
@@ -74,7 +73,6 @@ func plain(f func(context.Context) error) func(context.Context, *call) error {
 	return func(ctx context.Context, _ *call) error { return f(ctx) }
 }
 
-// work is done under a lease.
 func (r runner) work(ctx context.Context, h *holding) {
 	r.look(h)
 	for range r.IntN(4) {
@@ -109,7 +107,6 @@ func (r runner) linger(h *holding) {
 	r.look(h)
 }
 
-// updates is a method of a lease that updates the document.
 type updates func(context.Context, any, ...options.Lister[options.UpdateOneOptions]) error
 
 // write adds one line to the document's log, by operators or by a pipeline.
@@ -135,7 +132,6 @@ func (r runner) guarded(ctx context.Context, h *holding) {
 	})
 }
 
-// lose takes a lease away, in memory.
 func (r runner) lose(h *holding) {
 	if !r.harms() {
 		return
@@ -288,7 +284,6 @@ func (r runner) enqueue(p *program) {
 	}
 }
 
-// ticket is a call of Enqueue.
 func (r runner) ticket(ctx context.Context, p *program, pl *plan) (t *multilock.Ticket) {
 	pl.ticket = true
 	r.call(ctx, p, "Enqueue", nil, func(ctx context.Context, c *call) (err error) {
@@ -301,7 +296,6 @@ func (r runner) ticket(ctx context.Context, p *program, pl *plan) (t *multilock.
 	return t
 }
 
-// ask is a Confirm or a Wait.
 func (r runner) ask(p *program, a *acquire, t *multilock.Ticket, ttl time.Duration) (h *holding, err error) {
 	ctx, cancel := r.patience()
 	defer cancel()

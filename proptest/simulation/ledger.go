@@ -12,7 +12,6 @@ import (
 	"github.com/doclock/doclock/proptest/tally"
 )
 
-// The properties.
 const (
 	EventsBelong   = "each event is of a call, and in order"
 	AcquiresEnd    = "an acquire has one end, of the kind that its caller was told, after its waits"
@@ -54,7 +53,6 @@ type life struct {
 	end     *heard
 }
 
-// judge checks everything, and counts it.
 func (s *run) judge(counts *tally.Tally) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +88,6 @@ func (l *ledger) timed(property string, ok bool, format string, args ...any) {
 	}
 }
 
-// check counts a check, and a violation if it fails.
 func (l *ledger) check(property string, ok bool, format string, args ...any) bool {
 	l.counts.Checked(property, 1)
 	if !ok {
@@ -171,7 +168,6 @@ func (c *call) wanted(e *heard) *acquire {
 	return c.acquires[i]
 }
 
-// born begins a life.
 func (l *ledger) born(e *heard, a *acquire) {
 	of := &life{id: text(e.LeaseID), program: e.program, acquire: a, granted: e}
 	for _, h := range l.holdings {
@@ -255,7 +251,6 @@ func (l *ledger) orphans() {
 	}
 }
 
-// show describes an event.
 func (l *ledger) show(e *heard) string {
 	if e == nil {
 		return "nothing"
@@ -264,7 +259,6 @@ func (l *ledger) show(e *heard) string {
 	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, error %v", e.Kind, at(e.Time), l.name(e.call), text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Err)
 }
 
-// name describes a call.
 func (l *ledger) name(c *call) string {
 	if c == nil {
 		return "no call"
@@ -362,7 +356,6 @@ func (l *ledger) end(a *acquire, e *heard, behind bool) {
 
 // This file checks how leases begin and end.
 
-// lease checks the grant and the end of one.
 func (l *ledger) lease(of *life) {
 	g, e, h := of.granted, of.end, of.holding
 	l.check(LeasesEnd, g.Err == nil && g.Held == 0, "%v", l.show(g))

@@ -22,7 +22,6 @@ import (
 // callers is how many goroutines drive a run in memory.
 const callers = 8
 
-// The times of a run in memory.
 const (
 	longestTTL = 10 * time.Second
 	tolerance  = 500 * time.Millisecond
@@ -53,7 +52,6 @@ func Run(t *testing.T, c Config, counts *tally.Tally) {
 	})
 }
 
-// shape is what the seed chooses.
 type shape struct {
 	seed                       uint64
 	rules                      relations.Rules
@@ -70,7 +68,6 @@ func shapeOf(seed uint64) shape {
 	}
 }
 
-// newInMemory makes the documents and the programs.
 func newInMemory(w world) *run {
 	orders := &group{
 		name: fmt.Sprintf("seed %d", w.seed), rules: w.rules, documents: []string{"a", "b", "c", "d"}, ttl: longestTTL, waitTTL: 2 * time.Second, tolerance: tolerance,

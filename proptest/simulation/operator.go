@@ -27,7 +27,6 @@ type operator struct {
 	reads    atomic.Int64 // of documents, one after the other
 }
 
-// work goes on until ctx ends.
 func (o *operator) work(ctx context.Context, r runner) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if o.virtual() {
@@ -85,7 +84,6 @@ func (o *operator) breakOne(ctx context.Context, r runner) {
 	}
 }
 
-// entries are those in the documents.
 func (o *operator) entries() (all []admin.Entry) {
 	for e, err := range admin.Entries(context.Background(), o.coll, admin.Query{}) {
 		switch {
@@ -99,7 +97,6 @@ func (o *operator) entries() (all []admin.Entry) {
 	return all
 }
 
-// log is that of a document: its guarded writes.
 func (o *operator) log(name string) []string {
 	var found struct{ Log []string }
 	if err := o.coll.FindOne(context.Background(), bson.M{"_id": name}).Decode(&found); err != nil && !errors.Is(err, mongo.ErrNoDocuments) {

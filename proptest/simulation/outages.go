@@ -61,14 +61,12 @@ func (r runner) order(p *program) plan {
 	return plan{acquire: acquire{group: g, document: "a", tag: "write"}, locker: p.lockers[g], filter: doclock.ID("a"), ttl: p.ttl(g)}
 }
 
-// hold acquires a lease and releases it.
 func (r runner) hold(ctx context.Context, p *program, opts ...doclock.AcquireOption) {
 	pl := r.order(p)
 	pl.opts = opts
 	r.settle(r.get(ctx, p, "Acquire", &pl, pl.locker.Acquire))
 }
 
-// long works for six seconds under a Do.
 func (r runner) long(ctx context.Context, p *program, then func(*holding)) {
 	pl := r.order(p)
 	r.doing(ctx, p, &pl, func(_ context.Context, h *holding) error {

@@ -82,7 +82,6 @@ func (p *pace) succeeds() {
 	clear(p.sent)
 }
 
-// checkPace checks how fast the programs have sent commands.
 func (s *run) checkPace(counts *tally.Tally) {
 	for _, p := range s.programs {
 		counts.Checked(CallsRest, p.pace.checked)

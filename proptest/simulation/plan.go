@@ -13,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// plan is what an acquire asks for.
 type plan struct {
 	acquire
 	locker *multilock.Locker
@@ -41,7 +40,6 @@ func (r runner) group() *group {
 	return g
 }
 
-// tag draws one of a group's.
 func (r runner) tag(g *group) string {
 	all := g.rules.Tags()
 	return all[r.IntN(len(all))]
@@ -154,7 +152,6 @@ func (r runner) document(n int) *document {
 
 var errSpoiled = errors.New("the simulation's own decoding has failed")
 
-// UnmarshalBSON implements bson.Unmarshaler.
 func (d *document) UnmarshalBSON([]byte) error {
 	if d.spoiled < 3 && d.refuse != nil {
 		d.refuse()
@@ -176,7 +173,6 @@ var ofAnother = []error{
 	doclock.ErrReleased, doclock.ErrClosed, doclock.ErrInvalidArgument, doclock.ErrForeignLock,
 }
 
-// patience is a caller's context.
 func (r runner) patience() (context.Context, context.CancelFunc) {
 	return r.patienceIn(context.Background())
 }

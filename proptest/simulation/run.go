@@ -54,7 +54,6 @@ type world struct {
 	apart  time.Duration    // by which members' clocks are set wrong at most; 0: there is one member
 }
 
-// virtual says that time is.
 func (w *world) virtual() bool { return w.mem != nil }
 
 // exact says that time is virtual and there is one server: each duration is exact.
@@ -94,7 +93,6 @@ func (s *run) fault(format string, args ...any) {
 	s.found = append(s.found, fmt.Sprintf(format, args...))
 }
 
-// peaceful says that there are no faults any more.
 func (s *run) peaceful() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +133,6 @@ func (r runner) upTo(most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(max(1, most/r.pace))))
 }
 
-// pause waits for a random time.
 func (r runner) pause(most time.Duration) { time.Sleep(r.upTo(most)) }
 
 // one reports true once in n times.
@@ -251,7 +248,6 @@ type program struct {
 	events   []*heard // in the order of their delivery by each Locker
 }
 
-// connect makes a program's Lockers.
 func (s *run) connect(p *program, collection *mongo.Collection) (err error) {
 	p.coll, p.lockers = collection, map[*group]*multilock.Locker{}
 	for i, g := range s.groups {
@@ -275,7 +271,6 @@ func (p *program) ttl(g *group) time.Duration {
 	return g.ttl
 }
 
-// name is that of the collection.
 func (p *program) name() string { return p.coll.Database().Name() + "." + p.coll.Name() }
 
 // shares says that the lease may be one of several of an entry.
@@ -283,7 +278,6 @@ func (p *program) shares(tag string) bool { return p.shared != "" && tag == p.sh
 
 var started = time.Now()
 
-// options are those of a program's Locker.
 func (s *run) options(p *program, g *group) []doclock.Option {
 	opts := []doclock.Option{
 		doclock.Owner(fmt.Sprint("program ", p.number)), doclock.ClockTolerance(g.tolerance), engine.Option(func(cfg *engine.Config) error {

@@ -124,7 +124,6 @@ func RunServer(ctx context.Context, cfg ServerConfig) (*history.History, *tally.
 	return h, &l.counts, nil
 }
 
-// launch is a RunServer in progress.
 type launch struct {
 	ServerConfig
 	database *mongo.Database
@@ -135,7 +134,6 @@ type launch struct {
 	started  atomic.Int64    // how many
 }
 
-// processes starts the workers and waits for them.
 func (l *launch) processes(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -307,7 +305,6 @@ const callersPerProgram = 8
 // programsPerProcess is more than a process has.
 const programsPerProcess = 100
 
-// work is one process of a run on a server.
 func work(_ context.Context, j job) error {
 	out := history.NewWriter(os.Stdout)
 	shape := shape{seed: j.Seed + uint64(1000*(j.Process+1))}
@@ -363,7 +360,6 @@ func (s *run) program(j job, n int) (*weather, error) {
 	return w, s.connect(p, p.client.Database(j.Database).Collection(collection))
 }
 
-// oversee makes the operator of a process.
 func (s *run) oversee(j job) error {
 	o := &operator{run: s, number: j.Process*programsPerProcess + programsPerProcess - 1}
 	o.recorder = history.NewRecorder(o.number, j.Database, s.clock, s.history)
@@ -375,7 +371,6 @@ func (s *run) oversee(j job) error {
 	return nil
 }
 
-// begun is how many calls have begun.
 func (s *run) begun() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -449,7 +444,6 @@ func generated(rng *rand.Rand) relations.Rules {
 	return rules
 }
 
-// Faults of the network of a real server.
 const (
 	FaultCut          = "connection reset in the middle of a request"
 	FaultHeld         = "connection broken, request executed late"

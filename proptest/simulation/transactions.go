@@ -27,7 +27,6 @@ import (
 // of "write" counts the entries, closes the book, and opens the next one. An entry that is
 // committed after that makes the count wrong for ever.
 
-// What a run of transactions checks, and counts.
 const (
 	BooksAreRight = "a closed book has the entries that were counted"
 	ToldIsTrue    = "what a caller is told of a transaction is true"
@@ -53,7 +52,6 @@ type bank struct {
 	all  sync.WaitGroup
 }
 
-// teller is a process.
 type teller struct {
 	*bank
 	client                          *mongo.Client
@@ -113,7 +111,6 @@ func (b *bank) run(seed uint64) {
 	}
 }
 
-// start starts a process.
 func (b *bank) start(i int) *teller {
 	p := &teller{bank: b, random: rand.New(rand.NewPCG(b.random.Uint64(), 2))}
 	p.client = b.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {

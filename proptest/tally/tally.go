@@ -28,7 +28,6 @@ type Tally struct {
 
 const mostDetails = 20
 
-// Checked counts n checks of a property.
 func (t *Tally) Checked(property string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,14 +51,12 @@ func (t *Tally) Fired(fault string, n int) {
 	add(&t.Faults, fault, n)
 }
 
-// Seen counts an outcome.
 func (t *Tally) Seen(outcome string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	add(&t.Outcomes, outcome, n)
 }
 
-// Merge adds another tally to this one.
 func (t *Tally) Merge(other *Tally) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +110,6 @@ func (t *Tally) Failures(floors ...Floor) []string {
 	return failures
 }
 
-// Table writes the summary for people.
 func (t *Tally) Table(w io.Writer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

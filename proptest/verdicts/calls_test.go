@@ -53,17 +53,14 @@ var common = []failure{
 	{"the monitor panics", func(w *world) { w.panics.Store(true) }},
 }
 
-// ofAcquires are those of calls that ask for a lock.
 var ofAcquires = append(common[:len(common):len(common)], failure{"held by another", func(w *world) {
 	w.rival()
 	<-w.letIn
 	w.limit(late)
 }})
 
-// ofEntries are those of calls for a ticket or a token.
 var ofEntries = append(common[:len(common):len(common)], failure{"the entry is gone", (*world).erase})
 
-// ofLeases are those of calls under a lease.
 var ofLeases = append(common[:len(common):len(common)],
 	failure{"away, expired before", func(w *world) { w.away(late); w.passed() }},
 	failure{"refused, expired before", func(w *world) { time.Sleep(ttl); w.relied = time.Now(); w.refuse(1000, 13) }},
@@ -146,7 +143,6 @@ var ofTickets = []call{
 	{name: "Touch", begin: (*world).detach, send: func(w *world) error { return w.locks.Touch(w.ctx, one, w.token) }},
 }
 
-// members are what transactions need.
 var members = []locktest.Option{locktest.ReplicaSet()}
 
 var underLeases = []call{

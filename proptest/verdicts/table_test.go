@@ -70,7 +70,6 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// try is one cell.
 func try(t *testing.T, f failure, c call, check func(*world, call, error)) (cell string) {
 	t.Run(c.name+"/"+f.name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -111,7 +110,6 @@ func (w *world) sent(c call) (err error, panicked bool) {
 	return c.send(w), false
 }
 
-// acquired checks the error of an acquire.
 func acquired(w *world, c call, err error) {
 	ofEntries := w.ticket != nil || w.token != "" // whose loss is another thing
 	if errors.Is(err, doclock.ErrNotAcquired) && w.ran || count(err) > 1 && !ofEntries {
@@ -133,7 +131,6 @@ func acquired(w *world, c call, err error) {
 	}
 }
 
-// ended checks the verdict of a call that ends a lease.
 func ended(w *world, c call, err error) {
 	if count(err) > 1 && c.name != keepAlive {
 		w.Errorf("several verdicts: %v", err)

@@ -113,7 +113,6 @@ func (w *world) broken(lose func(n int, only ...locktest.Kind), d time.Duration)
 	}
 }
 
-// refuse has the server refuse the next n commands.
 func (w *world) refuse(n int, code int32, labels ...string) {
 	w.mem.Fail(n, mongo.CommandError{Code: code, Message: "refused", Labels: labels}, w.kinds()...)
 }
@@ -130,7 +129,6 @@ func (w *world) kinds() []locktest.Kind {
 	return kinds
 }
 
-// limit has the call's context end after a time.
 func (w *world) limit(d time.Duration) {
 	ctx, end := context.WithTimeout(w.ctx, d)
 	w.ctx = ctx
@@ -197,14 +195,12 @@ func (w *world) acquire() {
 	w.rival()
 }
 
-// acquireAlone is acquire without a rival.
 func (w *world) acquireAlone() {
 	var err error
 	w.lease, err = w.locks.Acquire(w.ctx, one, "write")
 	w.must(err)
 }
 
-// acquireAll gives the caller leases of both documents.
 func (w *world) acquireAll() {
 	var err error
 	w.leases, err = multilock.AcquireAll(w.ctx, w.both()...)
@@ -212,7 +208,6 @@ func (w *world) acquireAll() {
 	w.rival()
 }
 
-// both are what the caller wants of several documents.
 func (w *world) both() []multilock.Want {
 	return []multilock.Want{w.locks.Want(one, "write"), w.locks.Want(doclock.ID(2), "write")}
 }
@@ -223,7 +218,6 @@ func (w *world) begin() {
 	w.must(w.lease.WithTransaction(w.ctx, func(context.Context) error { return nil }))
 }
 
-// beginAll is acquireAll, and a transaction.
 func (w *world) beginAll() {
 	w.acquireAll()
 	w.must(w.leases.WithTransaction(w.ctx, func(context.Context) error { return nil }))
@@ -279,7 +273,6 @@ func (w *world) erase() {
 	w.must(err)
 }
 
-// detach gives the caller the token of a lease.
 func (w *world) detach() {
 	w.acquireAlone()
 	var err error
@@ -375,7 +368,6 @@ func words(err, returned error) string {
 	return strings.Join(all, ", ")
 }
 
-// count is how many verdicts an error is.
 func count(err error) (n int) {
 	for _, v := range verdicts {
 		if errors.Is(err, v.err) {

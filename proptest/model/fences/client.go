@@ -33,7 +33,6 @@ const (
 	reopening // begins a last transaction: no earlier one can begin after it
 )
 
-// call is one WithTransaction.
 type call struct {
 	stage     stage
 	awaits    bool

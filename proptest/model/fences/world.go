@@ -20,7 +20,6 @@ type config struct {
 	quits     int8 // calls that end before they have an outcome
 }
 
-// program is what a client does.
 type program uint8
 
 const (
@@ -33,7 +32,6 @@ const (
 // excludes reports whether two clients may not hold the lock together.
 func (c *config) excludes(i, j int) bool { return !c.shared[i] || !c.shared[j] }
 
-// world is one state.
 type world struct {
 	cfg       *config
 	major     data // what a majority has
@@ -70,7 +68,6 @@ func newWorld(cfg *config) world {
 	return world{cfg: cfg, faults: cfg.faults, elections: cfg.elections, days: cfg.days, quits: cfg.quits}
 }
 
-// callsOf is the number of the client's calls.
 func (w *world) callsOf(client int) int8 {
 	if w.cfg.programs[client] != fenced {
 		return 0
@@ -80,7 +77,6 @@ func (w *world) callsOf(client int) int8 {
 
 func (w *world) hasExpired(client int) bool { return w.expired&(1<<client) != 0 }
 
-// steps are all next states.
 func (w *world) steps() (out []interleave.Change[world]) {
 	add := func(what func() string, change func(n *world)) {
 		out = append(out, interleave.Change[world]{What: what, Make: change})
@@ -267,7 +263,6 @@ func (w *world) arrive(i int8, s *server) {
 	}
 }
 
-// timeout ends the wait for an answer.
 func (w *world) timeout(i int, c int8) {
 	for j := range w.tail {
 		if p := &w.tail[j]; int(p.message.client) == i && p.message.call == c {

@@ -17,7 +17,6 @@ import (
 // Violation is a property that does not hold; the zero value is none.
 type Violation struct{ Property, Detail string }
 
-// Fail records the first violation.
 func (v *Violation) Fail(property, format string, args ...any) {
 	if v.Property == "" {
 		*v = Violation{property, fmt.Sprintf(format, args...)}

@@ -30,7 +30,6 @@ type Without struct {
 
 const users = 3
 
-// stage is what a user does.
 type stage uint8
 
 const (
@@ -76,7 +75,6 @@ func newWorld(without Without, readers bool, faults int8) world {
 	return w
 }
 
-// steps are all next states.
 func (w *world) steps() (all []interleave.Change[world]) {
 	add := func(what string, change func(n *world)) {
 		all = append(all, interleave.Change[world]{What: func() string { return what }, Make: change})
@@ -143,7 +141,6 @@ func (w *world) mayJoin() bool {
 	return w.valid && (w.window || w.without.WindowEnds) && (!w.over || w.without.ReleaseEndsIt) && (!w.readers || w.without.ReaderIsAlone) && w.count() > 0
 }
 
-// count is the number of users.
 func (w *world) count() (n int) {
 	for _, u := range w.users {
 		if u.stage == using || u.stage == writing || u.stage == leaving {
