@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -67,15 +68,30 @@ func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
 // Rule 25: an update that leaves a remainder is followed by a release of its own. If the update
 // was applied, nobody was let in before it, whatever becomes of that release.
 func TestRule25AnAppliedUpdateIsTheLastWord(t *testing.T) {
-	virtual(t, func(r *rig) {
-		l := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks())
-		r.server.lose = func(c call) error {
-			if c.name == "release" {
-				return errors.New("the connection is broken")
-			}
-			return nil
+	away := engine.AsFailure(errors.New("no server"))
+	away.Nothing = true
+	for name, meets := range map[string]func(s *server, f func(call) error){
+		"lost replies": func(s *server, f func(call) error) { s.lose = f },
+		"no server":    func(s *server, f func(call) error) { s.fault = func(_ context.Context, c call) error { return f(c) } },
+	} {
+		for _, err := range []error{errReplyLost, away} {
+			t.Run(fmt.Sprint(name, ", ", err), func(t *testing.T) {
+				virtual(t, func(r *rig) {
+					l := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks())
+					meets(r.server, func(c call) error {
+						if c.name == "release" {
+							return err
+						}
+						return nil
+					})
+					r.wantErr("UpdateAndRelease", l.UpdateAndRelease(context.Background(), increment), nil)
+					sent := len(r.server.sent())
+					r.wantErr("Release", l.Release(context.Background()), nil)
+					if more := r.server.sent()[sent:]; len(more) > 0 {
+						r.Errorf("Release sent %v", more)
+					}
+				})
+			})
 		}
-		r.wantErr("UpdateAndRelease", l.UpdateAndRelease(context.Background(), increment), nil)
-		r.wantErr("Release", l.Release(context.Background()), nil)
-	})
+	}
 }
