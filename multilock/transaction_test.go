@@ -857,7 +857,7 @@ func TestDeadHoldersEntryIsSwept(t *testing.T) {
 func TestSettleCountsForAnHour(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
-		c, other := s.client(relations.ReadPreferring()), s.client(relations.ReadPreferring())
+		c, other := s.client(relations.ReadPreferring()), s.client(relations.ReadPreferring(), doclock.PollInterval(10*time.Second))
 		reader := s.client(relations.ReadPreferring()).acquire("read", doclock.TTL(3*time.Hour))
 		must(s, c.add(c.acquire("read"), "ann"))
 		time.Sleep(11 * time.Second)
