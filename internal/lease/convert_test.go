@@ -158,8 +158,11 @@ func TestRule24ConversionTakesANumber(t *testing.T) {
 // The new lease has the TTL that the acquire has chosen, or else its tag's.
 func TestConversionKeepsTheChosenTTL(t *testing.T) {
 	virtual(t, func(r *rig) {
-		if next := r.convert(r.take(1, "write"), nil); next.grant.TTL != 2*ttl {
-			r.Errorf("the tag's TTL is %v", next.grant.TTL)
+		next := r.convert(r.take(1, "write"), nil)
+		back, err := next.convert(context.Background(), "write")
+		r.wantErr("Convert", err, nil)
+		if next.grant.TTL != 2*ttl || back.grant.TTL != ttl {
+			r.Errorf("the tags' TTLs are %v, and then %v", next.grant.TTL, back.grant.TTL)
 		}
 		h := r.New(r.grantBy(2, "write", engine.Terms{TTL: time.Minute}), r.engine.Clocks())
 		if next := r.convert(h, nil); next.grant.TTL != time.Minute {

@@ -96,6 +96,9 @@ func TestDetachRefused(t *testing.T) {
 			r.Errorf("Detach: %v", err)
 		}
 		r.wantErr("Update", <-written, nil)
+		if key := h.last().Key; key != uuid.Nil {
+			r.Errorf("it would be released as a token's, with the key %v", key)
+		}
 		refused = false
 		r.detach(h, nil)
 		r.wantErr("Release", h.Release(context.Background()), nil)
@@ -222,6 +225,26 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 					r.Error("the hold counts as lost")
 				}
 			})
+		})
+	}
+}
+
+// A release of a token's entry that finds nothing has removed it by an earlier attempt. Once
+// the lease's time is up nobody knows: another user may have resumed and released it.
+func TestAReleaseOfATokensEntryThatFindsNothing(t *testing.T) {
+	for late, want := range map[bool]error{false: nil, true: doclock.ErrOutcomeUnknown} {
+		virtual(t, func(r *rig) {
+			g := r.grant(1, "write")
+			g.Key = uuid.New()
+			h := r.New(g, r.engine.Clocks())
+			r.server.lose = func(call) error {
+				if r.server.lose = nil; late {
+					time.Sleep(ttl)
+				}
+				return errReplyLost
+			}
+			r.wantErr("Release", h.Release(context.Background()), want)
+			r.wantSent("release", "release", "read")
 		})
 	}
 }

@@ -76,3 +76,31 @@ func TestAnUnknownAttemptBeforeThoseThatCantBeSent(t *testing.T) {
 		})
 	}
 }
+
+// A last command that no server takes gives way to a release once its caller has left: nobody
+// else would end the lock.
+func TestALastCommandThatIsLeftGivesWayToARelease(t *testing.T) {
+	for name, end := range map[string]func(*Lease, context.Context) error{
+		"update and release": func(h *Lease, ctx context.Context) error { return h.UpdateAndRelease(ctx, increment) },
+		"delete":             (*Lease).Delete,
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.take(1, "write")
+				r.server.fault = func(_ context.Context, c call) error {
+					if c.name == "release" {
+						return nil
+					}
+					return &engine.Failure{Nothing: true, Passes: true}
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				r.wantErr(name, end(h, ctx), doclock.ErrOutcomeUnknown)
+				time.Sleep(aLittle)
+				if left := r.entries(h); len(left) > 0 {
+					r.Errorf("there are %v", left)
+				}
+			})
+		})
+	}
+}

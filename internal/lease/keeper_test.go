@@ -73,7 +73,7 @@ func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 		}
 		h = r.take(2, "write")
 		begun = time.Now()
-		r.wantErr("Renew", h.Renew(context.Background()), doclock.ErrLost)
+		r.wantLost("Renew", h.Renew(context.Background()), doclock.LossExpired)
 		if passed := time.Since(begun); passed > ttl {
 			r.Errorf("Renew returned after %v", passed)
 		}
