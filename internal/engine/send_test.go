@@ -17,6 +17,7 @@ import (
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -510,6 +511,34 @@ func TestAReadIsSentOnce(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A survey that is left has the server close its cursor, also where its context has ended.
+func TestASurveyThatIsLeftClosesItsCursor(t *testing.T) {
+	t.Parallel()
+	w, net, closed := newWorld(t, hello()), faultnet.New(), 0
+	w.lab = w.Through(options.Client().SetDialer(net).SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "killCursors" {
+			closed++
+		}
+	}}))
+	p := w.peer(relations.Exclusive())
+	net.ArmRewrite(faultnet.Rewrite, "find", func(bson.Raw) any { // there is more than one answer has
+		return bson.M{"ok": 1, "cursor": bson.M{"id": int64(7), "ns": p.Namespace(), "firstBatch": bson.A{bson.M{"_id": 1}}}}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	found, err := p.Survey(ctx, Survey{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range found {
+		cancel()
+		break
+	}
+	if closed != 1 {
+		t.Errorf("it was closed %d times", closed)
 	}
 }
 
