@@ -2,14 +2,18 @@ package multilock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	driver "go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Rule 4: the validity counts from the send of the confirm that was granted. If
@@ -185,6 +189,32 @@ func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An Enqueue whose caller leaves while his ticket is on its way to him leaves no entry.
+func TestEnqueueThatIsLeftWithItsTicket(t *testing.T) {
+	virtual(t, func(p *place) {
+		holder := p.try(p.plain(relations.Fair()), "write")
+		ctx, cancel := context.WithCancel(p.Context())
+		var answered atomic.Bool
+		begun := time.Now()
+		coll := p.Through(options.Client().SetMonitor(&driver.CommandMonitor{
+			Succeeded: func(context.Context, *driver.CommandSucceededEvent) { answered.Store(true) },
+		}))
+		l := p.locker(coll, relations.Fair(), engine.Option(func(c *engine.Config) error {
+			c.Clock = func() engine.Reading {
+				if answered.Load() { // the ticket's time is noted
+					cancel()
+				}
+				return engine.Reading{Mono: time.Since(begun), Wall: time.Now().Round(0)}
+			}
+			return nil
+		}))
+		_, err := l.Enqueue(ctx, flowers, "read")
+		p.want(err, context.Canceled, doclock.ErrNotAcquired)
+		p.rest(l)
+		p.wantEntries(holder)
+	})
 }
 
 func idOf(id uuid.UUID) []byte { return id[:] }

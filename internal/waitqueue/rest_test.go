@@ -112,6 +112,19 @@ func TestNewsOnTheWay(t *testing.T) {
 	}
 }
 
+// A waiter whose answer is of another document leaves its queue, and the next one there asks.
+func TestAWaiterThatMovesHasASuccessor(t *testing.T) {
+	t.Parallel()
+	h := newHand()
+	q := handQueues(h, relations.Exclusive())
+	w, next := q.Enter(keyOfOne, request("write", h), Known{}), q.Enter(keyOfOne, request("write", h), Known{})
+	now := time.UnixMilli(1_000_000)
+	q.Report(w, Result{ID: w.ID, Image: image(7, now, heldBy("write", 7, now.Add(time.Hour))), Document: "another"})
+	if next.state != asking {
+		t.Error("nobody asks for the document that it has left")
+	}
+}
+
 // Waiters with places in the document are served in the order of those, before
 // waiters without a place.
 func TestPlacesComeFirst(t *testing.T) {
