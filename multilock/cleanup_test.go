@@ -17,6 +17,7 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -464,6 +465,25 @@ func TestALeftoverHasTheLongerLife(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An id that two ways owe may appear twice, and is removed twice.
+func TestALeftoverOfTwoWaysIsRemovedTwice(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Fair())
+		id := p.try(p.plain(relations.Fair()), "write").ID()
+		document, err := p.coll.FindOne(p.Context(), flowers).Raw()
+		must(p, err)
+		p.erase("write")
+		for range 2 {
+			must(p, l.Owe(id, time.Now()))
+		}
+		for range 2 { // late attempts
+			p.Change(bson.M{"$set": bson.M{"lock": document.Lookup("lock")}})
+			time.Sleep(2 * time.Second)
+			p.wantEntries()
+		}
+	})
 }
 
 // A command has 500 ids at most, however many are owed.

@@ -139,6 +139,9 @@ func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 		}
 		p.waiting("read")
 		p.queued(l, 1) // for all
+		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
+		all = append(all, acquire(p, p.bounded(), l, "read")) // it joins those who were there before that
+		synctest.Wait()
 		next := p.enqueue(theirs, "write")
 		p.release(holder)
 		var leases []doclock.Lease
