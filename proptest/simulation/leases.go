@@ -215,9 +215,7 @@ func (r runner) settle(h *holding) {
 	for range 100 {
 		c = r.on(context.Background(), h, "Release", plain(h.lease.Release))
 		if c.err == nil {
-			if err := h.lease.Release(context.Background()); err != nil {
-				r.fault("a release that was told as done is told anew, with %v", err)
-			}
+			r.comeLate(h)
 			return
 		}
 		if slices.ContainsFunc([]error{doclock.ErrLost, doclock.ErrOutcomeUnknown, doclock.ErrReleased}, func(of error) bool { return errors.Is(c.err, of) }) {
@@ -226,6 +224,27 @@ func (r runner) settle(h *holding) {
 		r.pause(time.Second)
 	}
 	r.fault("100 releases of a lease have failed, the last with %v", c.err)
+}
+
+// comeLate calls what comes after a release that was done: nothing is done any more, and another release says the same.
+func (r runner) comeLate(h *holding) {
+	ctx := context.Background()
+	if err := h.lease.Release(ctx); err != nil {
+		r.fault("a release that was told as done is told anew, with %v", err)
+	}
+	line := bson.M{"$push": bson.M{"log": "after the release"}}
+	err := []func() error{
+		func() error { return h.lease.Renew(ctx) },
+		func() error { return h.lease.Update(ctx, line) },
+		func() error { return h.lease.UpdateAndRelease(ctx, line) },
+		func() error { return h.lease.Delete(ctx) },
+		func() error { _, err := h.lease.Detach(ctx); return err },
+		func() error { _, err := h.lease.Convert(ctx, h.lease.Tag()); return err },
+		func() error { return context.Cause(h.lease.KeepAlive(ctx)) },
+	}[r.IntN(7)]()
+	if err == nil {
+		r.fault("a lease that was released does more")
+	}
 }
 
 // enqueue takes a ticket, waits with it in some ways, and cancels it or leaves it
