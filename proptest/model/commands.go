@@ -365,12 +365,9 @@ func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64
 // matches says that the document is what the caller's filter demands beside its _id. If it is not, that is no word on
 // the token. A repeat does not ask: the holder, or a late write, may have changed the document since.
 func (p Protocol) Resume(d *Document, k Token, r Request, matches bool, now int64) (*Document, Outcome, *Document) {
-	e, ok := d.Keyed(k)
-	if ok && !matches && (e.ID != r.ID || p.Without.RepeatFindsItself) {
-		return d, p.unmatched(), nil
-	}
-	if !ok {
-		return d, d.unkeyed(), nil
+	e, _ := d.Keyed(k)
+	if missed := p.missed(d, k, matches || e.ID == r.ID && !p.Without.RepeatFindsItself); missed != "" {
+		return d, missed, nil
 	}
 	if e.ID != r.ID && d.Exhausted(now) {
 		return d, Conflict, d
@@ -407,12 +404,18 @@ func (p Protocol) attach(c *Document, e *Entry, r Request, now int64) {
 	}
 }
 
-// unmatched is the outcome where the token's entry is there, and the filter misses the document.
-func (p Protocol) unmatched() Outcome {
-	if p.Without.MissIsNoLoss {
+// missed is the outcome where the token's entry is not there, or where the filter misses the document that has it; else "".
+func (p Protocol) missed(d *Document, k Token, matches bool) Outcome {
+	_, there := d.Keyed(k)
+	switch {
+	case !there:
+		return d.unkeyed()
+	case !matches && p.Without.MissIsNoLoss:
 		return Lost
+	case !matches:
+		return NotFound
 	}
-	return NotFound
+	return ""
 }
 
 // unkeyed is the outcome where the token's entry is not there.
@@ -425,13 +428,10 @@ func (d *Document) unkeyed() Outcome {
 
 // Touch extends the token's entry and gives it to nobody: a heartbeat.
 func (p Protocol) Touch(d *Document, k Token, matches bool, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
-	e, ok := d.Keyed(k)
-	if ok && !matches {
-		return d, p.unmatched(), nil
+	if missed := p.missed(d, k, matches); missed != "" {
+		return d, missed, nil
 	}
-	if !ok {
-		return d, d.unkeyed(), nil
-	}
+	e, _ := d.Keyed(k)
 	c := d.clone()
 	p.extend(c.at(k.Tag, e.ID), Request{TTL: ttl, Tolerance: tolerance}, now)
 	return c, Renewed, c
