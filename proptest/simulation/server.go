@@ -520,13 +520,9 @@ func (w *weather) await(ctx context.Context, name string, f *faultnet.Fault, hol
 	case <-ctx.Done():
 		w.net.Disarm()
 		select {
-		case <-f.Fired():
-		case <-time.After(500 * time.Millisecond): // a fault that waits for its reply
-			select {
-			case <-f.Fired():
-			default:
-				return
-			}
+		case <-f.Fired(): // a fault that waits for its reply
+		case <-time.After(500 * time.Millisecond):
+			return
 		}
 	}
 	w.fire(name)

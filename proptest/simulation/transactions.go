@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -64,19 +63,17 @@ type teller struct {
 
 // Transactions runs the seeds of the application, and counts the checks.
 func Transactions(t *testing.T, c Config, counts *tally.Tally) {
-	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
-		synctest.Test(t, func(t *testing.T) {
-			b := &bank{TB: t, rules: []relations.Rules{relations.WritePreferring(), relations.Fair(), relations.ReadPreferring()}[seed%3],
-				random: rand.New(rand.NewPCG(seed, 1)), until: time.Now().Add(c.Long), told: map[string]error{}, members: seed%4 > 0, patient: seed%5 > 0}
-			topology := locktest.Sharded()
-			if b.members {
-				topology = locktest.ReplicaSet()
-			}
-			b.mem = locktest.New(t, topology)
-			b.run(seed)
-			b.check(seed, counts)
-		})
-	}
+	c.each(t, func(t *testing.T, seed uint64) {
+		b := &bank{TB: t, rules: []relations.Rules{relations.WritePreferring(), relations.Fair(), relations.ReadPreferring()}[seed%3],
+			random: rand.New(rand.NewPCG(seed, 1)), until: time.Now().Add(c.Long), told: map[string]error{}, members: seed%4 > 0, patient: seed%5 > 0}
+		topology := locktest.Sharded()
+		if b.members {
+			topology = locktest.ReplicaSet()
+		}
+		b.mem = locktest.New(t, topology)
+		b.run(seed)
+		b.check(seed, counts)
+	})
 }
 
 func (b *bank) run(seed uint64) {
@@ -181,36 +178,38 @@ func (p *teller) work(name string, random *rand.Rand) {
 // add adds an entry to the account's open book.
 func (p *teller) add(ctx context.Context, held doclock.Lease, account int, id string) {
 	p.tell(id, held.WithTransaction(ctx, func(ctx context.Context) error {
-		var now struct{ Book int }
-		if err := p.open.FindOne(ctx, bson.M{"_id": account}).Decode(&now); err != nil {
-			return err
+		book, err := p.book(ctx, account)
+		if err == nil {
+			_, err = p.entries.InsertOne(ctx, bson.M{"_id": id, "account": account, "book": book})
 		}
-		_, err := p.entries.InsertOne(ctx, bson.M{"_id": id, "account": account, "book": now.Book})
 		return err
 	}))
+}
+
+// book is the number of the account's open one.
+func (p *teller) book(ctx context.Context, account int) (int, error) {
+	var now struct{ Book int }
+	err := p.open.FindOne(ctx, bson.M{"_id": account}).Decode(&now)
+	return now.Book, err
 }
 
 // close counts the entries of the account's open book, and opens the next one.
 func (p *teller) close(ctx context.Context, held doclock.Lease, account int) {
 	id := ""
 	err := held.WithTransaction(ctx, func(ctx context.Context) error {
-		var now struct{ Book int }
-		if err := p.open.FindOne(ctx, bson.M{"_id": account}).Decode(&now); err != nil {
-			return err
-		}
-		id = fmt.Sprintf("%d/%d", account, now.Book)
-		found, err := p.entries.Find(ctx, bson.M{"account": account, "book": now.Book})
+		book, err := p.book(ctx, account)
 		if err != nil {
 			return err
 		}
-		var entries []bson.Raw
-		if err := found.All(ctx, &entries); err != nil {
+		id = fmt.Sprintf("%d/%d", account, book)
+		entries, err := p.entries.CountDocuments(ctx, bson.M{"account": account, "book": book})
+		if err != nil {
 			return err
 		}
-		if _, err := p.closed.InsertOne(ctx, bson.M{"_id": id, "entries": len(entries), "by": held.Fence()}); err != nil {
+		if _, err := p.closed.InsertOne(ctx, bson.M{"_id": id, "entries": entries, "by": held.Fence()}); err != nil {
 			return err
 		}
-		_, err = p.open.UpdateOne(ctx, bson.M{"_id": account}, bson.M{"$set": bson.M{"book": now.Book + 1}})
+		_, err = p.open.UpdateOne(ctx, bson.M{"_id": account}, bson.M{"$set": bson.M{"book": book + 1}})
 		return err
 	})
 	if id != "" {
