@@ -227,16 +227,15 @@ type clock struct {
 // images, a clock was set in the meantime: then the map is as wide as all
 // differences together.
 func clocks(commands []Command) map[int]clock {
-	all := map[int]clock{}
-	widest := map[int]clock{}
+	all, widest := map[int]clock{}, map[int]clock{}
 	for _, c := range commands {
 		if c.Image == nil || c.Image.Now == 0 || c.Answered == 0 {
 			continue
 		}
-		lo := c.Image.Now*millisecond - c.Answered
-		hi := (c.Image.Now+1)*millisecond - c.Sent
-		k, w := all[c.Process], widest[c.Process]
-		if !k.known {
+		lo, hi := c.Image.Now*millisecond-c.Answered, (c.Image.Now+1)*millisecond-c.Sent
+		k, known := all[c.Process]
+		w := widest[c.Process]
+		if !known {
 			k, w = clock{lo, hi, true}, clock{lo, hi, true}
 		}
 		all[c.Process] = clock{max(k.lo, lo), min(k.hi, hi), true}

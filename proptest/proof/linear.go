@@ -44,6 +44,11 @@ func (l lock) find(match func(history.Entry) bool) (history.Entry, bool) {
 	return l.entries[i], true
 }
 
+// guarded is the entry that the command's guard matches.
+func (l lock) guarded(step history.Step) (history.Entry, bool) {
+	return l.find(func(e history.Entry) bool { return e.ID == step.ID && (step.Fence == 0 || e.Fence == step.Fence) })
+}
+
 func (l lock) without(id string) lock {
 	return lock{l.fence, slices.DeleteFunc(slices.Clone(l.entries), func(e history.Entry) bool { return e.ID == id })}
 }
@@ -213,9 +218,7 @@ func (s sequential) blocked(l lock, own history.Entry) bool {
 
 // guarded handles the commands whose answer is whether they matched.
 func (s sequential) guarded(l lock, step history.Step) []lock {
-	own, there := l.find(func(e history.Entry) bool {
-		return e.ID == step.ID && (step.Fence == 0 || e.Fence == step.Fence)
-	})
+	own, there := l.guarded(step)
 	if step.Matched {
 		if !there {
 			return nil
@@ -237,9 +240,7 @@ func (s sequential) guarded(l lock, step history.Step) []lock {
 
 // effect lists the states after an executed command.
 func (s sequential) effect(l lock, step history.Step) []lock {
-	own, there := l.find(func(e history.Entry) bool {
-		return e.ID == step.ID && (step.Fence == 0 || e.Fence == step.Fence)
-	})
+	own, there := l.guarded(step)
 	switch step.Kind {
 	case history.CommandRelease, history.CommandWriteAndRelease:
 		if there {

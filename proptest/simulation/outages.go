@@ -134,9 +134,7 @@ func (s *run) outage(run func(runner, context.Context, *program), d time.Duratio
 		}
 	}
 	count := func() {
-		switch begun.Add(1) - 1 {
-		case int64(k):
-		default:
+		if begun.Add(1)-1 != int64(k) {
 			return
 		}
 		if step == 2 {

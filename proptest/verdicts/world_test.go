@@ -72,13 +72,7 @@ func newWorld(t *testing.T, opts ...locktest.Option) *world {
 	rules := relations.ReadPreferring()
 	rules["slot"] = relations.Semaphore(1)["slot"]
 	rules["slot"]["write"], rules["write"]["slot"] = rules["slot"]["slot"], rules["slot"]["slot"] // so that "write" excludes all, for Delete
-	var err error
-	w.locks, err = multilock.New(w.ours, rules)
-	w.must(err)
-	w.others, err = multilock.New(theirs, rules)
-	w.must(err)
-	w.leaders, err = writelock.New(w.ours)
-	w.must(err)
+	w.locks, w.others, w.leaders = must(multilock.New(w.ours, rules)), must(multilock.New(theirs, rules)), must(writelock.New(w.ours))
 	w.ctx, w.end = context.WithCancel(t.Context())
 	t.Cleanup(func() { // t's context has ended
 		w.mem.Fail(0, mongo.CommandError{})
@@ -97,6 +91,14 @@ func (w *world) must(err error) {
 		w.Helper()
 		w.Fatal(err)
 	}
+}
+
+// must is what a world begins with.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // away cuts the caller's program off from now on.
@@ -196,15 +198,11 @@ func (w *world) acquire() {
 }
 
 func (w *world) acquireAlone() {
-	var err error
-	w.lease, err = w.locks.Acquire(w.ctx, one, "write")
-	w.must(err)
+	w.lease = must(w.locks.Acquire(w.ctx, one, "write"))
 }
 
 func (w *world) acquireAll() {
-	var err error
-	w.leases, err = multilock.AcquireAll(w.ctx, w.both()...)
-	w.must(err)
+	w.leases = must(multilock.AcquireAll(w.ctx, w.both()...))
 	w.rival()
 }
 
@@ -229,8 +227,7 @@ func (w *world) transact(begin func(context.Context, func(context.Context) error
 	err := begin(w.ctx, func(ctx context.Context) error { _, err := written.InsertOne(ctx, one); return err })
 	w.Cleanup(func() {
 		time.Sleep(3 * time.Minute) // what is late has come
-		n, failed := w.mem.Client().Database("test").Collection("written").CountDocuments(context.Background(), bson.M{})
-		w.must(failed)
+		n := must(w.mem.Client().Database("test").Collection("written").CountDocuments(context.Background(), bson.M{}))
 		if is := n == 1; !errors.Is(err, doclock.ErrOutcomeUnknown) && is != (err == nil) {
 			w.Errorf("%v, and written: %t", err, is)
 		}
@@ -260,31 +257,25 @@ func (w *world) fails(ctx context.Context, lease doclock.Lease) error {
 
 // enqueue gives the caller a ticket that is free to be granted: its holder has left.
 func (w *world) enqueue() {
-	lease, err := w.others.Acquire(w.ctx, one, "slot")
-	w.must(err)
-	w.ticket, err = w.locks.Enqueue(w.ctx, one, "slot")
-	w.must(err)
+	lease := must(w.others.Acquire(w.ctx, one, "slot"))
+	w.ticket = must(w.locks.Enqueue(w.ctx, one, "slot"))
 	w.must(lease.Release(w.ctx))
 }
 
 // erase removes the entry of the caller's ticket or token, as an operator does.
 func (w *world) erase() {
-	_, err := w.mem.Client().Database("test").Collection("documents").UpdateByID(w.ctx, 1, bson.M{"$unset": bson.M{"lock.tags": 1}})
-	w.must(err)
+	must(w.mem.Client().Database("test").Collection("documents").UpdateByID(w.ctx, 1, bson.M{"$unset": bson.M{"lock.tags": 1}}))
 }
 
 func (w *world) detach() {
 	w.acquireAlone()
-	var err error
-	w.token, err = w.lease.Detach(w.ctx)
-	w.must(err)
+	w.token = must(w.lease.Detach(w.ctx))
 }
 
 // operate gives the operator an entry, which another program holds.
 func (w *world) operate() {
 	w.operates = true
-	_, err := w.others.Acquire(w.ctx, one, "write", doclock.MaxWait(0))
-	w.must(err)
+	must(w.others.Acquire(w.ctx, one, "write", doclock.MaxWait(0)))
 	w.theirs = w.entry()
 }
 
@@ -306,8 +297,7 @@ func (w *world) gone() bool {
 // taken says that the lease's entry was ended by a take-over.
 func (w *world) taken() bool {
 	w.mem.Fail(0, mongo.CommandError{})
-	raw, err := w.mem.Client().Database("test").Collection("documents").FindOne(w.Context(), one).Raw()
-	w.must(err)
+	raw := must(w.mem.Client().Database("test").Collection("documents").FindOne(w.Context(), one).Raw())
 	fence, _ := raw.Lookup("lock", "broken").AsInt64OK()
 	return w.lease != nil && fence == w.lease.Fence()
 }
