@@ -100,49 +100,49 @@ func key(p *program, id string) string { return fmt.Sprint(p.number, id) }
 
 // assign finds what an event is of. The events of one program come in order.
 func (l *ledger) assign(e *heard) {
-	l.check(EventsBelong, e.Collection == e.program.name() && e.Dropped == 0, "%v in %q, %d dropped", l.show(e), e.Collection, e.Dropped)
+	l.check(EventsBelong, e.Collection == e.program.name() && e.Dropped == 0, "%v in %q, %d dropped", e, e.Collection, e.Dropped)
 	c := e.call
 	if e.Kind == doclock.EventCleanUpFailed {
-		l.check(EventsBelong, c == nil && e.Err != nil && e.Owner == "", "%v", l.show(e))
+		l.check(EventsBelong, c == nil && e.Err != nil && e.Owner == "", "%v", e)
 		return
 	}
-	if !l.check(EventsBelong, c != nil && c.program == e.program, "%v has no call", l.show(e)) {
+	if !l.check(EventsBelong, c != nil && c.program == e.program, "%v has no call", e) {
 		return
 	}
-	l.timed(DurationsRight, !e.Time.Before(c.begun), "%v comes before its call", l.show(e))
+	l.timed(DurationsRight, !e.Time.Before(c.begun), "%v comes before its call", e)
 	id := text(e.LeaseID)
 	switch e.Kind {
 	case doclock.EventSkipped:
 		a := c.wanted(e)
-		l.check(EventsBelong, a != nil && a.skip && id == text([16]byte{}) && e.Err != nil, "%v", l.show(e))
+		l.check(EventsBelong, a != nil && a.skip && id == text([16]byte{}) && e.Err != nil, "%v", e)
 	case doclock.EventWaiting, doclock.EventNotGranted, doclock.EventGranted:
 		a := c.wanted(e)
 		if c.name == "Convert" && e.Kind == doclock.EventGranted {
-			l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(c.begun) && e.Time.Equal(c.ended), "%v: %v", l.show(e), l.story(c.lease))
+			l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(c.begun) && e.Time.Equal(c.ended), "%v: %v", e, c.lease.calls)
 			l.born(e, nil)
 			return
 		}
 		if c.name == "Lead" && e.Kind != doclock.EventGranted {
 			return // of a campaign in between
 		}
-		if !l.check(EventsBelong, a != nil, "%v is of no acquire", l.show(e)) {
+		if !l.check(EventsBelong, a != nil, "%v is of no acquire", e) {
 			return
 		}
 		a.events = append(a.events, e)
 		if e.Kind == doclock.EventGranted {
 			l.born(e, a)
 		} else {
-			l.check(EventsBelong, id == text([16]byte{}), "%v has a lease", l.show(e))
+			l.check(EventsBelong, id == text([16]byte{}), "%v has a lease", e)
 		}
 	case doclock.EventRenewed, doclock.EventRenewalFailed:
 		of := l.life(e)
-		if l.check(RenewalsTold, of != nil && of.end == nil && (e.Kind == doclock.EventRenewed) == (e.Err == nil), "%v comes before the grant or after the end, or its error is wrong", l.show(e)) {
-			l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(of.granted.Time), "%v, and it was granted at %s", l.show(e), at(of.granted.Time))
+		if l.check(RenewalsTold, of != nil && of.end == nil && (e.Kind == doclock.EventRenewed) == (e.Err == nil), "%v comes before the grant or after the end, or its error is wrong", e) {
+			l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(of.granted.Time), "%v, and it was granted at %s", e, at(of.granted.Time))
 		}
 	case doclock.EventReleased, doclock.EventLost:
 		of := l.life(e)
-		if l.check(EventsBelong, of != nil, "%v is of no lease that was granted before", l.show(e)) &&
-			l.check(LeasesEnd, of.end == nil, "%v comes after %v", l.show(e), l.show(of.end)) {
+		if l.check(EventsBelong, of != nil, "%v is of no lease that was granted before", e) &&
+			l.check(LeasesEnd, of.end == nil, "%v comes after %v", e, of.end) {
 			of.end = e
 		}
 	}
@@ -150,22 +150,18 @@ func (l *ledger) assign(e *heard) {
 
 // wanted is the acquire of a call that an event is of.
 func (c *call) wanted(e *heard) *acquire {
-	if c.name == "Lead" {
-		i := slices.IndexFunc(c.acquires, func(a *acquire) bool { return a.holding != nil && a.holding.id == text(e.LeaseID) })
-		if i < 0 {
-			return nil
-		}
-		return c.acquires[i]
-	}
 	name, _ := e.DocumentID.StringValueOK()
-	if len(c.acquires) == 1 || len(c.acquires) > 1 && c.acquires[0].skip && (name == "" || e.Kind == doclock.EventSkipped) {
+	is := func(a *acquire) bool { return a.document == name }
+	switch {
+	case c.name == "Lead":
+		is = func(a *acquire) bool { return a.holding != nil && a.holding.id == text(e.LeaseID) }
+	case len(c.acquires) == 1, len(c.acquires) > 1 && c.acquires[0].skip && (name == "" || e.Kind == doclock.EventSkipped):
 		return c.acquires[0]
 	}
-	i := slices.IndexFunc(c.acquires, func(a *acquire) bool { return a.document == name })
-	if i < 0 {
-		return nil
+	if i := slices.IndexFunc(c.acquires, is); i >= 0 {
+		return c.acquires[i]
 	}
-	return c.acquires[i]
+	return nil
 }
 
 func (l *ledger) born(e *heard, a *acquire) {
@@ -229,12 +225,12 @@ func (l *ledger) outcomes() {
 			if e.Kind == doclock.EventOutcomeUnknown && e.call != nil {
 				k := of(e.call, text(e.LeaseID))
 				told[k]++
-				l.check(OutcomesKnown, e.Err != nil && told[k] <= may[k], "%v, the %d. of %s, and %d callers may have been told", l.show(e), told[k], k, may[k])
+				l.check(OutcomesKnown, e.Err != nil && told[k] <= may[k], "%v, the %d. of %s, and %d callers may have been told", e, told[k], k, may[k])
 			}
 		}
 	}
 	for k, c := range must {
-		l.check(OutcomesKnown, told[k] > 0, "%s: no observer was told", l.name(c))
+		l.check(OutcomesKnown, told[k] > 0, "%s: no observer was told", c)
 	}
 }
 
@@ -247,19 +243,19 @@ func (l *ledger) orphans() {
 		}
 	}
 	for _, h := range l.holdings {
-		l.check(LeasesEnd, known[h], "lease %s of %s was not told", h.id, l.name(h.by))
+		l.check(LeasesEnd, known[h], "lease %s of %s was not told", h.id, h.by)
 	}
 }
 
-func (l *ledger) show(e *heard) string {
+func (e *heard) String() string {
 	if e == nil {
 		return "nothing"
 	}
 	id, _ := e.DocumentID.StringValueOK()
-	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, error %v", e.Kind, at(e.Time), l.name(e.call), text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Err)
+	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, error %v", e.Kind, at(e.Time), e.call, text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Err)
 }
 
-func (l *ledger) name(c *call) string {
+func (c *call) String() string {
 	if c == nil {
 		return "no call"
 	}
@@ -279,18 +275,18 @@ func (l *ledger) acquire(a *acquire) {
 	var ends []*heard
 	waits, behind := 0, false
 	for _, e := range a.events {
-		l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(a.by.begun), "%v has waited since before its call", l.show(e))
+		l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(a.by.begun), "%v has waited since before its call", e)
 		if e.Kind == doclock.EventWaiting {
 			if e.How == "" {
 				waits, behind = waits+1, len(e.Holders) > 0
 			}
-			l.check(AcquiresEnd, len(ends) == 0 && waits <= 1, "%v comes after the end, or again", l.show(e))
+			l.check(AcquiresEnd, len(ends) == 0 && waits <= 1, "%v comes after the end, or again", e)
 			continue
 		}
 		ends = append(ends, e)
 	}
 	least, most := l.ends(a)
-	if l.check(AcquiresEnd, least <= len(ends) && len(ends) <= most, "%s has %d ends, and should have %d to %d", l.name(a.by), len(ends), least, most) && len(ends) == 1 {
+	if l.check(AcquiresEnd, least <= len(ends) && len(ends) <= most, "%s has %d ends, and should have %d to %d", a.by, len(ends), least, most) && len(ends) == 1 {
 		l.end(a, ends[0], behind)
 	}
 }
@@ -337,20 +333,20 @@ func (l *ledger) begun(a *acquire) (yes, no bool) {
 func (l *ledger) end(a *acquire, e *heard, behind bool) {
 	c := a.by
 	granted := e.Kind == doclock.EventGranted
-	l.check(AcquiresEnd, granted == (e.Err == nil), "%v", l.show(e))
+	l.check(AcquiresEnd, granted == (e.Err == nil), "%v", e)
 	switch {
 	case a.holding != nil:
-		l.check(AcquiresEnd, granted && (len(e.Holders) > 0 || !behind), "%v, and the caller has a lease, behind holders: %v", l.show(e), behind)
+		l.check(AcquiresEnd, granted && (len(e.Holders) > 0 || !behind), "%v, and the caller has a lease, behind holders: %v", e, behind)
 	case len(c.acquires) > 1:
-		l.check(AcquiresEnd, c.err != nil || c.panicked, "%v, and its caller was told nothing", l.show(e))
+		l.check(AcquiresEnd, c.err != nil || c.panicked, "%v, and its caller was told nothing", e)
 	case a.ticket && c.err == nil && !c.panicked:
-		l.check(AcquiresEnd, granted || errors.Is(e.Err, doclock.ErrNotAcquired), "%v of a ticket", l.show(e))
+		l.check(AcquiresEnd, granted || errors.Is(e.Err, doclock.ErrNotAcquired), "%v of a ticket", e)
 	case c.panicked:
-		l.check(AcquiresEnd, e.How == doclock.HowGaveUp, "%v, and its own code has panicked", l.show(e))
+		l.check(AcquiresEnd, e.How == doclock.HowGaveUp, "%v, and its own code has panicked", e)
 	default:
-		l.check(AcquiresEnd, !granted && c.err != nil && e.Err.Error() == c.err.Error(), "%v, and the caller was told %v", l.show(e), c.err)
+		l.check(AcquiresEnd, !granted && c.err != nil && e.Err.Error() == c.err.Error(), "%v, and the caller was told %v", e, c.err)
 		refused := errors.Is(c.err, doclock.ErrConflict) || errors.Is(c.err, doclock.ErrNotFound)
-		l.check(AcquiresEnd, refused || e.How == doclock.HowGaveUp, "%v, and the caller was told %v", l.show(e), c.err)
+		l.check(AcquiresEnd, refused || e.How == doclock.HowGaveUp, "%v, and the caller was told %v", e, c.err)
 	}
 }
 
@@ -358,12 +354,12 @@ func (l *ledger) end(a *acquire, e *heard, behind bool) {
 
 func (l *ledger) lease(of *life) {
 	g, e, h := of.granted, of.end, of.holding
-	l.check(LeasesEnd, g.Err == nil && g.Held == 0, "%v", l.show(g))
-	if !l.check(LeasesEnd, e != nil, "%v has no end", l.show(g)) {
+	l.check(LeasesEnd, g.Err == nil && g.Held == 0, "%v", g)
+	if !l.check(LeasesEnd, e != nil, "%v has no end", g) {
 		return
 	}
-	l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(g.Time), "%v, and it was granted at %s", l.show(e), at(g.Time))
-	l.check(LeasesEnd, e.Fence == g.Fence && e.Tag == g.Tag && e.Owner == g.Owner && e.DocumentID.Equal(g.DocumentID), "%v is of another lease than %v", l.show(e), l.show(g))
+	l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(g.Time), "%v, and it was granted at %s", e, at(g.Time))
+	l.check(LeasesEnd, e.Fence == g.Fence && e.Tag == g.Tag && e.Owner == g.Owner && e.DocumentID.Equal(g.DocumentID), "%v is of another lease than %v", e, g)
 	if g.call.name == "Lead" {
 		l.counts.Seen(SeenLed, 1)
 	}
@@ -371,24 +367,24 @@ func (l *ledger) lease(of *life) {
 		l.nobodys(of)
 		return
 	}
-	l.check(LeasesEnd, g.Tag == h.lease.Tag() && g.Fence == h.lease.Fence() && g.DocumentID.Equal(h.lease.DocumentID()), "%v, and the lease is %q, %d", l.show(g), h.lease.Tag(), h.lease.Fence())
+	l.check(LeasesEnd, g.Tag == h.lease.Tag() && g.Fence == h.lease.Fence() && g.DocumentID.Equal(h.lease.DocumentID()), "%v, and the lease is %q, %d", g, h.lease.Tag(), h.lease.Fence())
 	if of.acquire != nil && of.acquire.owner != "" {
-		l.check(LeasesEnd, g.Owner == of.acquire.owner, "%v should have the owner %q", l.show(g), of.acquire.owner)
+		l.check(LeasesEnd, g.Owner == of.acquire.owner, "%v should have the owner %q", g, of.acquire.owner)
 	}
 	if of.acquire != nil && of.acquire.most > 0 && l.exact() {
 		l.limit(of)
 	}
 	if !h.lost.IsZero() {
-		l.timed(LeasesEnd, !e.Time.After(h.lost) && (e.Kind == doclock.EventLost || e.Time.Before(h.lost) || e.Err != nil), "%v, and it was lost at %s", l.show(e), at(h.lost))
+		l.timed(LeasesEnd, !e.Time.After(h.lost) && (e.Kind == doclock.EventLost || e.Time.Before(h.lost) || e.Err != nil), "%v, and it was lost at %s", e, at(h.lost))
 	}
 	switch {
 	case e.Kind == doclock.EventLost:
-		l.check(EventsBelong, e.call == g.call || ends(e.call), "%v has the values of another call than %v", l.show(e), l.show(g))
-		l.check(LeasesEnd, errors.Is(e.Err, doclock.ErrLost) && (!h.lost.IsZero() || l.toldLost(of)), "%v, and its caller was not told so: %v", l.show(e), l.story(h))
+		l.check(EventsBelong, e.call == g.call || ends(e.call), "%v has the values of another call than %v", e, g)
+		l.check(LeasesEnd, errors.Is(e.Err, doclock.ErrLost) && (!h.lost.IsZero() || l.toldLost(of)), "%v, and its caller was not told so: %v", e, h.calls)
 	case e.How == doclock.HowHandedOver:
-		l.check(LeasesEnd, e.Err == nil && e.call.name != "Convert", "%v", l.show(e))
+		l.check(LeasesEnd, e.Err == nil && e.call.name != "Convert", "%v", e)
 	default:
-		l.check(LeasesEnd, !h.alone, "%v, and it was left alone", l.show(e))
+		l.check(LeasesEnd, !h.alone, "%v, and it was left alone", e)
 		l.released(of)
 	}
 }
@@ -398,9 +394,9 @@ func (l *ledger) lease(of *life) {
 func (l *ledger) nobodys(of *life) {
 	a := of.acquire
 	failed := a != nil && (len(a.by.acquires) > 1 && (a.by.err != nil || a.by.panicked) || a.ticket)
-	l.check(LeasesEnd, failed, "%v, and no caller has the lease", l.show(of.granted))
+	l.check(LeasesEnd, failed, "%v, and no caller has the lease", of.granted)
 	if failed && !a.ticket {
-		l.check(LeasesEnd, of.end.How != doclock.HowDetached, "%v of a lease that was given back", l.show(of.end))
+		l.check(LeasesEnd, of.end.How != doclock.HowDetached, "%v of a lease that was given back", of.end)
 	}
 }
 
@@ -414,7 +410,7 @@ func (l *ledger) limit(of *life) {
 		begun = e.call.worked
 	}
 	inTime := !begun.Before(of.granted.Time) && begun.Sub(of.granted.Time) <= most
-	l.check(LimitsKept, inTime || e.Held <= most, "%v, and should have been held for %v at most", l.show(e), most)
+	l.check(LimitsKept, inTime || e.Held <= most, "%v, and should have been held for %v at most", e, most)
 }
 
 // toldLost says that a caller of the entry was told ErrLost.
@@ -425,13 +421,6 @@ func (l *ledger) toldLost(of *life) bool {
 		}
 	}
 	return false
-}
-
-func (l *ledger) story(h *holding) (text string) {
-	for _, c := range h.calls {
-		text += l.name(c) + "; "
-	}
-	return text
 }
 
 // late says that a call's release was not executed, and that the lease's time was up
@@ -445,7 +434,7 @@ func (c *call) late() bool {
 func (l *ledger) released(of *life) {
 	e, h, c := of.end, of.holding, of.end.call
 	want := map[string]doclock.EventHow{"Detach": doclock.HowDetached, "Convert": doclock.HowConverted}[c.name]
-	l.check(LeasesEnd, e.Kind == doclock.EventReleased && e.How == want && !errors.Is(e.Err, doclock.ErrLost), "%v, and should be %q", l.show(e), want)
+	l.check(LeasesEnd, e.Kind == doclock.EventReleased && e.How == want && !errors.Is(e.Err, doclock.ErrLost), "%v, and should be %q", e, want)
 	failed := c.err != nil
 	switch {
 	case c.name == "Do" && !c.panicked:
@@ -453,12 +442,12 @@ func (l *ledger) released(of *life) {
 	case c.lease == nil, failed && (c.gaveUp() || c.name == "UpdateAndRelease" || c.name == "Delete"):
 		return
 	case c.panicked: // by its monitor
-		l.check(LeasesEnd, e.Err == nil || strings.Contains(e.Err.Error(), thrown), "%v, and its monitor has panicked", l.show(e))
+		l.check(LeasesEnd, e.Err == nil || strings.Contains(e.Err.Error(), thrown), "%v, and its monitor has panicked", e)
 		return
 	case failed && e.Err != nil:
-		l.check(LeasesEnd, e.Err.Error() == c.err.Error(), "%v, and its caller was told %v", l.show(e), c.err)
+		l.check(LeasesEnd, e.Err.Error() == c.err.Error(), "%v, and its caller was told %v", e, c.err)
 	}
-	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v: %v", l.show(e), c.err, l.story(h))
+	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v: %v", e, c.err, h.calls)
 }
 
 // missing checks that nobody is told so of a document that nobody deletes, and no claim that
@@ -469,9 +458,9 @@ func (l *ledger) missing() {
 		switch {
 		case len(c.acquires) != 1:
 		case c.acquires[0].skip:
-			l.check(ForeignSkipped, !told(doclock.ErrForeignLock) || c.over != nil, "%s", l.name(c))
+			l.check(ForeignSkipped, !told(doclock.ErrForeignLock) || c.over != nil, "%s", c)
 		case c.acquires[0].stands():
-			l.check(NeverNotFound, !told(doclock.ErrNotFound), "%s", l.name(c))
+			l.check(NeverNotFound, !told(doclock.ErrNotFound), "%s", c)
 		}
 	}
 }
