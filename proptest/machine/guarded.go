@@ -110,7 +110,7 @@ func (m *engineMachine) parsed(t *rapid.T, a *asker, update any) *engine.Update 
 
 func (m *engineMachine) read(t *rapid.T) {
 	p := pick(t, "program", m.programs)
-	doc, seen, want := m.model.Read(m.doc, m.now)
+	doc, seen, want := m.model.Read(m.doc)
 	img, err := p.engine.Read(t.Context(), m.pin())
 	if doc != nil && doc.Field == model.Foreign {
 		if engine.AsFailure(err).Cause != engine.CauseForeign {

@@ -14,7 +14,7 @@ func (w *world) end(c *client) {
 
 // lost finishes a lease, or the use of a token, that the client takes for lost.
 func (w *world) lost(c *client, ev event) {
-	w.saysLost(c, ev)
+	w.saysLost(ev)
 	w.end(c)
 }
 
@@ -167,7 +167,7 @@ func (w *world) conclude(c *client, ev event) {
 		w.resumed(c, ev)
 	case opTouch:
 		if ev.outcome != NotFound {
-			w.saysLost(c, ev)
+			w.saysLost(ev)
 		}
 		c.last = message{}
 	case opConvert:

@@ -255,7 +255,7 @@ func (p Protocol) Break(d *Document, l Lease, now int64) (*Document, Outcome, *D
 	return c, Released, d
 }
 
-func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, *Document) {
+func (p Protocol) Read(d *Document) (*Document, Outcome, *Document) {
 	return d, Seen, d
 }
 
@@ -582,14 +582,14 @@ func (p Protocol) Convert(d *Document, from Lease, k int, to Request, now int64)
 	refused := !p.passes(c, to.Rules, to.Tag, now) && !p.Without.ConversionIsJudged
 	early := e.Until > now && !p.Without.ConversionHoldsOut
 	if refused || early || d.Exhausted(now) {
-		return p.refuse(d, c, from, k, now)
+		return p.refuse(d, c, from, k)
 	}
 	p.enter(c, to, true, now)
 	return c, Granted, c
 }
 
 // refuse leaves the lease as it is, but for the number.
-func (p Protocol) refuse(d, released *Document, from Lease, k int, now int64) (*Document, Outcome, *Document) {
+func (p Protocol) refuse(d, released *Document, from Lease, k int) (*Document, Outcome, *Document) {
 	if p.Without.RefusalKeeps {
 		return released, Conflict, released
 	}

@@ -187,7 +187,7 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 	case opDelete:
 		return p.Delete(d, m.lease, now)
 	}
-	return p.Read(d, now) // a check, a look and a find, too
+	return p.Read(d) // a check, a look and a find, too
 }
 
 // matches reports whether the document is what a resume or a touch demands beside its _id.

@@ -219,7 +219,7 @@ func (m message) nothing(d *Document) Outcome {
 // saysLost checks the word that the command's lease, or token, is lost: the committed document does not have it,
 // and it was no release of its own that ended it. A late acquire may have brought the id of a released lease back, with
 // another fencing token: that is not the lease.
-func (w *world) saysLost(c *client, ev event) {
+func (w *world) saysLost(ev event) {
 	m, property := ev.message, ev.op.String()+": lost"
 	token := Token{m.lease.Tag, m.key}
 	_, resumable := w.doc.Keyed(token)
@@ -256,7 +256,7 @@ func (w *world) saysEnded(c *client, ev event) {
 		w.fail("clean-up: nothing", "client %d goes on to another document, and entry %d stands: it has two", m.from, e.ID)
 	case cleans:
 	case ev.outcome == Lost && (!c.unknown || c.key != 0 && taken):
-		w.saysLost(c, ev)
+		w.saysLost(ev)
 	case ev.outcome == Lost && !w.noneTook(c, ev.image): // nobody knows
 	case stands:
 		w.fail(m.op.String()+": nil", "client %d says that %d has ended, and it stands", m.from, e.ID)

@@ -133,7 +133,7 @@ func (a *adversary) partition() {
 		a.elect()
 		a.pause(time.Second)
 	}
-	a.remember(old, others)
+	a.remember(others)
 }
 
 // newcomer starts a program that reaches one member.
@@ -157,7 +157,7 @@ func (a *adversary) newcomer(others []string) {
 }
 
 // remember notes the ids in the documents of a deposed primary.
-func (a *adversary) remember(old string, others []string) {
+func (a *adversary) remember(others []string) {
 	client := a.mem.Connect(options.Client().SetRetryReads(false))
 	a.mem.Cut(client, others...)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -2,6 +2,7 @@ package verdicts
 
 import (
 	"context"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -53,15 +54,15 @@ var common = []failure{
 	{"the monitor panics", func(w *world) { w.panics.Store(true) }},
 }
 
-var ofAcquires = append(common[:len(common):len(common)], failure{"held by another", func(w *world) {
+var ofAcquires = append(slices.Clip(common), failure{"held by another", func(w *world) {
 	w.rival()
 	<-w.letIn
 	w.limit(late)
 }})
 
-var ofEntries = append(common[:len(common):len(common)], failure{"the entry is gone", (*world).erase})
+var ofEntries = append(slices.Clip(common), failure{"the entry is gone", (*world).erase})
 
-var ofLeases = append(common[:len(common):len(common)],
+var ofLeases = append(slices.Clip(common),
 	failure{"away, expired before", func(w *world) { w.away(late); w.passed() }},
 	failure{"refused, expired before", func(w *world) { time.Sleep(ttl); w.relied = time.Now(); w.refuse(1000, 13) }},
 	failure{"lost before", func(w *world) {
