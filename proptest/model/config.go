@@ -11,8 +11,7 @@ type config struct {
 
 	patience int64 // an attempt that waits in the server is dropped after this time; 0: never
 
-	steps    int  // how often the server's clocks may step
-	faults   int  // attempts that are lost, delayed, or not answered
+	limits
 	writes   int  // per lease, those that keep the lock
 	rounds   int  // leases per client, those of tokens included
 	tries    bool // clients may try-acquire
@@ -23,25 +22,31 @@ type config struct {
 
 	tokens bool        // clients detach, and resume what others detached
 	users  int         // the number of clients, the last ones, that only show tokens
-	beats  int         // heartbeats in all
 	state  bool        // who shows a token demands a document in its first state, without an update
 	lower  map[Tag]Tag // clients convert from the tag to the other
 	lowers int         // the number of attempts for each lease that were refused, and one more
 	hold   int64       // HoldAtLeast of every acquire; 0: none
 	takes  bool        // clients take entries over that others have
 
-	outside       outsideWriter              // what outside writers may do
-	outsideWrites int                        // how often they write
-	breaks        int                        // how often an operator breaks a held entry
-	counts        func(property string) bool // which violations count; nil: all
+	outside outsideWriter              // what outside writers may do
+	counts  func(property string) bool // which violations count; nil: all
 
-	members   int     // of a replica set; 0: one server
-	elections int     // how often another member is elected
-	clocks    []int64 // the members' first offsets from the true time; those that are missing: 0
-	routers   bool    // the clocks are routers', and each client has one of its own
-	skew      int64   // how far the clocks may differ; 0: by the tolerance
-	deletes   bool    // clients delete the document under their lease
-	missing   bool    // at first there is no document
+	members int     // of a replica set; 0: one server
+	clocks  []int64 // the members' first offsets from the true time; those that are missing: 0
+	routers bool    // the clocks are routers', and each client has one of its own
+	skew    int64   // how far the clocks may differ; 0: by the tolerance
+	deletes bool    // clients delete the document under their lease
+	missing bool    // at first there is no document
+}
+
+// limits are how often things may happen in a world.
+type limits struct {
+	steps         int // of the servers' clocks
+	faults        int // attempts that are lost, delayed, or not answered
+	beats         int // heartbeats
+	outsideWrites int
+	breaks        int // an operator breaks a held entry
+	elections     int // another member is elected
 }
 
 // outsideWriter is what outside writers may do to the document.

@@ -36,7 +36,7 @@ func drawConfig(t *rapid.T) config {
 		ruleSets: []Rules{rules},
 		ttl:      rapid.Int64Range(2, 5).Draw(t, "ttl") * 100, waitTTL: 100 * rapid.Int64Range(1, 3).Draw(t, "waitTTL"),
 		tolerance: rapid.Int64Range(0, 2).Draw(t, "tolerance") * 100, tick: 100,
-		steps: 20, faults: rapid.IntRange(0, 60).Draw(t, "faults"),
+		limits: limits{steps: 20, faults: rapid.IntRange(0, 60).Draw(t, "faults")},
 		writes: 3, rounds: 9, tries: true, claims: true, checks: true, handoffs: true,
 	}
 	for range rapid.IntRange(2, 5).Draw(t, "clients") {

@@ -55,7 +55,8 @@ func (k *keyer) world(w *world) {
 		put(k, offset)
 	}
 	k.members(w)
-	put(k, [...]int{w.steps, w.faults, w.outsideWrites, w.breaks, w.beats, len(w.tokens), len(w.flight)})
+	put(k, w.limits)
+	put(k, [...]int{len(w.tokens), len(w.flight)})
 	put(k, w.ghost.erased)
 	if w.doc == nil { // when it may be made anew
 		put(k, max(-1, w.ghost.top-w.slowest()))
@@ -105,7 +106,7 @@ func (k *keyer) members(w *world) {
 	if len(w.members) == 1 {
 		return
 	}
-	put(k, [...]int{w.leader, w.elections})
+	put(k, w.leader)
 	put(k, max(-w.cfg.ttl, w.ghost.born-w.time))
 	for i := range w.members {
 		p := &w.members[i]

@@ -10,24 +10,20 @@ import (
 // world is one state: the document, the servers, the clients, the network and the clock. A
 // server's clock is the true time plus an offset; the clients' clocks are true.
 type world struct {
-	cfg           *config
-	doc           *Document // after the last committed command
-	old           *Document // a copy that an outside writer keeps
-	members       []member
-	leader        int // the member that has a majority
-	elections     int // left
-	time          int64
-	offsets       []int64 // of the servers' clocks
-	steps, faults int     // left
-	outsideWrites int     // left
-	breaks        int     // left
-	beats         int     // left
-	clients       []client
-	tokens        []Token   // that were handed out
-	flight        []message // sent and not executed yet; they may never be
-	ghost         ghost
-	note          note
-	broken        interleave.Violation
+	cfg     *config
+	doc     *Document // after the last committed command
+	old     *Document // a copy that an outside writer keeps
+	members []member
+	leader  int // the member that has a majority
+	time    int64
+	offsets []int64 // of the servers' clocks
+	limits          // that are left
+	clients []client
+	tokens  []Token   // that were handed out
+	flight  []message // sent and not executed yet; they may never be
+	ghost   ghost
+	note    note
+	broken  interleave.Violation
 }
 
 // ghost is knowledge for the properties that no participant has.
@@ -58,9 +54,7 @@ type grant struct {
 
 func newWorld(cfg *config) world {
 	w := world{
-		cfg: cfg, doc: &Document{}, time: cfg.tick,
-		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, breaks: cfg.breaks, beats: cfg.beats,
-		elections: cfg.elections, clients: make([]client, len(cfg.tags)),
+		cfg: cfg, doc: &Document{}, time: cfg.tick, limits: cfg.limits, clients: make([]client, len(cfg.tags)),
 	}
 	if cfg.missing {
 		w.doc = nil

@@ -8,7 +8,7 @@ func base(rules Rules, tags string, more ...func(*config)) config {
 	cfg := config{
 		ruleSets: []Rules{rules},
 		ttl:      2, waitTTL: 1, tolerance: 1, tick: 1, patience: 3,
-		steps: 1, writes: 1, rounds: 1, handoffs: true,
+		limits: limits{steps: 1}, writes: 1, rounds: 1, handoffs: true,
 	}
 	for _, tag := range tags {
 		cfg.tags = append(cfg.tags, Tag(tag))

@@ -48,12 +48,6 @@ type call struct {
 	undecided bool
 }
 
-// choice is a step of a client that sends nothing.
-type choice struct {
-	what   string
-	change func(n *world)
-}
-
 // awaits is whether the call, or the client for its lease, waits for an answer.
 func (w *world) awaits(i int, c int8) *bool {
 	if c < 0 {
@@ -69,41 +63,40 @@ func (c *call) active() bool { return c.stage != idle && c.stage != ended }
 func (c *call) uses() bool { return c.active() && c.stage != remarking && c.stage != looking }
 
 // choices are the client's steps that send nothing.
-func (w *world) choices(i int, c int8) (out []choice) {
+func (w *world) choices(i int, c int8, add func(what string, change func(n *world))) {
 	cl := &w.clients[i]
 	if c < 0 {
 		if cl.stage == settling && cl.settles != 0 && w.cfg.without.SettledFirst {
-			out = append(out, choice{"names what it has not settled", func(n *world) {
+			add("names what it has not settled", func(n *world) {
 				n.clients[i].named |= cl.settles
 				n.clients[i].settles, n.clients[i].stage = 0, idle
-			}})
+			})
 		}
-		return out
+		return
 	}
 	own := &cl.calls[c]
 	switch {
 	case own.stage == idle:
 		if cl.stage != holding || c > 0 && cl.calls[c-1].stage == idle {
-			return nil
+			return
 		}
 		for slot := range w.cfg.slots {
 			if w.gateIsFree(i, c, slot) {
-				out = append(out, choice{"begins", func(n *world) { n.enter(i, c, slot) }})
-				break
+				add("begins", func(n *world) { n.enter(i, c, slot) })
+				return
 			}
 		}
 	case own.stage == settling && w.quits > 0:
-		out = append(out, choice{"gives up: the outcome is unknown", func(n *world) {
+		add("gives up: the outcome is unknown", func(n *world) {
 			n.quits--
 			n.undecided(i, c)
-		}})
+		})
 	case own.active() && !own.sent && own.stage != closing && own.stage != reopening && w.quits > 0:
-		out = append(out, choice{"gives up", func(n *world) {
+		add("gives up", func(n *world) {
 			n.quits--
 			n.clients[i].calls[c].stage = closing
-		}})
+		})
 	}
-	return out
 }
 
 // gateIsFree reports whether the call may begin in the slot.

@@ -9,11 +9,16 @@ import (
 
 // config is a world's size. Client 0 has transactions.
 type config struct {
-	without   Without
-	shared    [maxClients]bool // the client's tag tolerates others of it; else it excludes all
-	programs  []program
-	slots     int8
-	calls     int8 // of each client that is fenced
+	without  Without
+	shared   [maxClients]bool // the client's tag tolerates others of it; else it excludes all
+	programs []program
+	slots    int8
+	calls    int8 // of each client that is fenced
+	limits
+}
+
+// limits are how often things may happen in a world.
+type limits struct {
 	faults    int8 // replies that are lost, messages that come late, commands that a majority has later or never
 	elections int8
 	days      int8
@@ -45,10 +50,7 @@ type world struct {
 	clients   [maxClients]client
 	denied    uint8 // calls that were told that nothing of them was applied
 	promised  uint8 // calls that were told that they were applied
-	faults    int8
-	elections int8
-	days      int8
-	quits     int8
+	limits          // that are left
 	broken    interleave.Violation
 }
 
@@ -65,7 +67,7 @@ type flying struct {
 }
 
 func newWorld(cfg *config) world {
-	return world{cfg: cfg, faults: cfg.faults, elections: cfg.elections, days: cfg.days, quits: cfg.quits}
+	return world{cfg: cfg, limits: cfg.limits}
 }
 
 func (w *world) callsOf(client int) int8 {
@@ -128,9 +130,9 @@ func (w *world) actorSteps(i int, c int8, add func(func() string, func(n *world)
 		add(func() string { return fmt.Sprintf("client %d, call %d: waits no longer", i, c) }, func(n *world) { n.timeout(i, c) })
 		return
 	}
-	for _, q := range w.choices(i, c) {
-		add(func() string { return fmt.Sprintf("client %d, call %d: %s", i, c, q.what) }, q.change)
-	}
+	w.choices(i, c, func(what string, change func(n *world)) {
+		add(func() string { return fmt.Sprintf("client %d, call %d: %s", i, c, what) }, change)
+	})
 	m, ok := w.next(i, c)
 	if !ok {
 		return
