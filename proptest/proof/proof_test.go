@@ -127,7 +127,7 @@ func TestProof(t *testing.T) {
 	for _, failure := range failures { // in full
 		fmt.Printf("\n%s\n", failure)
 	}
-	fmt.Printf("\n%s\n", p.title())
+	fmt.Printf("\nThe proof of %+v, %s, %.0f minutes\n", p.size, time.Now().UTC().Format("2006-01-02 15:04 UTC"), time.Since(p.begun).Minutes())
 	if err := p.counts.Table(os.Stdout); err != nil {
 		t.Error(err)
 	}
@@ -147,17 +147,6 @@ func (p *proof) part(name string, f func() error) {
 	if err != nil { // it is printed with the violations, at the end
 		p.counts.Violated("every part ends without an error", "%s: %v", name, err)
 	}
-}
-
-func (p *proof) title() string {
-	kind := "The proof"
-	switch {
-	case *sample:
-		kind = "An eighth of the proof"
-	case *long:
-		kind = "The long proof"
-	}
-	return fmt.Sprintf("%s, %s, %.0f minutes", kind, time.Now().UTC().Format("2006-01-02 15:04 UTC"), time.Since(p.begun).Minutes())
 }
 
 // rounds is the most rounds on a server until each fault has fired often
