@@ -155,11 +155,9 @@ func (s *run) checkCommands(counts *tally.Tally) {
 	for fault, n := range h.Faults {
 		counts.Fired(fault, n)
 	}
-	for _, g := range s.groups {
-		h.Documents = append(h.Documents, g.histories()...)
-	}
-	for i, d := range h.Documents {
-		h.Documents[i].Log = s.operator.log(d.ID)
+	for _, d := range documentsOf(s.groups) {
+		d.Log = s.operator.log(d.ID)
+		h.Documents = append(h.Documents, d)
 	}
 	h.CheckSafety(counts)
 }

@@ -217,14 +217,16 @@ func office(ttl, tolerance time.Duration) *group {
 	return &group{name: "office", rules: relations.Exclusive(), documents: []string{"office"}, ttl: ttl, waitTTL: ttl, tolerance: tolerance, terms: true}
 }
 
-// histories are the documents as the history's checker needs them.
-func (g *group) histories() (all []history.Document) {
-	for _, name := range append(slices.Clone(g.documents), g.made...) {
-		all = append(all, history.Document{
-			ID: name, Name: g.name, Rules: history.Plain(g.rules),
-			TTL: g.ttl.Milliseconds(), WaitTTL: g.waitTTL.Milliseconds(), Tolerance: g.tolerance.Milliseconds(),
-			Terms: g.terms, Deleted: slices.Contains(g.deleted, name),
-		})
+// documentsOf are the documents of groups as the history's checker needs them, without their logs.
+func documentsOf(groups []*group) (all []history.Document) {
+	for _, g := range groups {
+		for _, name := range append(slices.Clone(g.documents), g.made...) {
+			all = append(all, history.Document{
+				ID: name, Name: g.name, Rules: history.Plain(g.rules),
+				TTL: g.ttl.Milliseconds(), WaitTTL: g.waitTTL.Milliseconds(), Tolerance: g.tolerance.Milliseconds(),
+				Terms: g.terms, Deleted: slices.Contains(g.deleted, name),
+			})
+		}
 	}
 	return all
 }

@@ -196,7 +196,7 @@ type worker struct {
 }
 
 func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
-	j, w := job{l.ServerConfig, l.database.Name(), int(l.started.Add(1)) - 1, l.pace, share, l.documents()}, &worker{}
+	j, w := job{l.ServerConfig, l.database.Name(), int(l.started.Add(1)) - 1, l.pace, share, documentsOf(l.groups)}, &worker{}
 	recorder := history.NewRecorder(j.Process*programsPerProcess, j.Database, history.Clock{}, l.history)
 	program, err := os.Executable()
 	if err != nil {
@@ -237,14 +237,6 @@ func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
 	return w, err
 }
 
-// documents are those that are locked, without their logs.
-func (l *launch) documents() (all []history.Document) {
-	for _, g := range l.groups {
-		all = append(all, g.histories()...)
-	}
-	return all
-}
-
 // torment stops a worker now and then, and may kill it.
 func (l *launch) torment(ctx context.Context, w *worker, kill bool, rng *rand.Rand) (killed bool) {
 	if !l.Faults {
@@ -275,7 +267,7 @@ func (l *launch) torment(ctx context.Context, w *worker, kill bool, rng *rand.Ra
 // collect puts the workers' histories and the documents' logs together.
 func (l *launch) collect(ctx context.Context) (*history.History, error) {
 	all := l.history.History()
-	for _, d := range l.documents() {
+	for _, d := range documentsOf(l.groups) {
 		var found struct{ Log []string }
 		err := l.database.Collection(collection).FindOne(ctx, bson.M{"_id": d.ID}).Decode(&found)
 		if err != nil && !d.Deleted && d.ID != missing {
