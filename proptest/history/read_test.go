@@ -75,7 +75,7 @@ func TestReadCommand(t *testing.T) {
 		"handoff to a new one":      {guard, bson.A{leave, try}, []Command{as(mine, CommandRelease, ""), theirs}},
 		"handoff to one that waits": {guard, bson.A{leave, confirm}, []Command{as(mine, CommandRelease, ""), {Kind: CommandConfirm, Tag: "write", ID: hexed(next), Handed: true}}},
 		"handoff with a pipeline":   {guard, bson.A{write, finish, try}, []Command{as(mine, CommandWriteAndRelease, "w:1"), theirs}},
-		"handoff by compare-and-set": {append(match(), bson.E{Key: "lock.fence", Value: int64(9)}),
+		"handoff by compare-and-set": {doc("lock.tags.read.0.id", own, "lock.tags.read.0.fence", int64(7), "lock.fence", int64(9)),
 			doc("$push", doc("log", "7/w:1", "lock.done", own), "$set", doc("lock.tags.read.0.id", next, "lock.tags.read.0.owner", "me")),
 			[]Command{as(mine, CommandWriteAndRelease, "w:1"), {Kind: CommandAcquire, Tag: "read", ID: hexed(next), Owner: "me", Handed: true, Inherits: true}}},
 	} {
