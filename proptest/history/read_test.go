@@ -119,21 +119,26 @@ func TestReadCommandsOfABatch(t *testing.T) {
 }
 
 // A clean-up is a release of each of its ids. Those whose entries its image has
-// are done.
+// are done. A claim's clean-up looks by the claim's filter, which names no document: the reply does. Of
+// several ids, those without an entry in that document may be in another one.
 func TestReadCommandOfACleanUp(t *testing.T) {
-	among := doc("$in", bson.A{own, next})
-	got := readCommands(message(t, "findAndModify", "documents", "query", doc("_id", "a", "lock.tags.read.id", among),
-		"update", doc("$pull", doc("lock.tags.read", doc("id", among)))))
-	before := doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", own, "seq", int64(7))})))
-	for i := range got {
-		got[i].readReply(message(t, "value", before), true)
-	}
-	want := []Command{
-		{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(own), Matched: true, Own: &Entry{Tag: "read", ID: hexed(own), Seq: 7}},
-		{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(next)},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	ids := doc("$in", bson.A{own, next})
+	free := doc("id", ids, "key", nil)
+	caller := doc("group", "jobs", "$and", bson.A{doc("lock.tags.read.owner", doc("$ne", "me"))})
+	removed := Command{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(next), Matched: true, Own: &Entry{Tag: "read", ID: hexed(next), Seq: 7}}
+	before := message(t, "value", doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", next, "seq", int64(7))}))))
+	for document, c := range map[string]struct{ query, pulled bson.D }{
+		"a": {doc("_id", "a", "lock.tags.read.id", ids), doc("id", ids)},
+		"":  {doc("$and", bson.A{caller, doc("lock.tags.read", doc("$elemMatch", free))}), free},
+	} {
+		got := readCommands(message(t, "findAndModify", "documents", "query", c.query, "update", doc("$pull", doc("lock.tags.read", c.pulled))))
+		for i := range got {
+			got[i].readReply(before, true)
+		}
+		want := []Command{{Kind: CommandRelease, Document: document, Tag: "read", ID: hexed(own)}, removed}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
@@ -172,26 +177,6 @@ func TestReadCommandsOfClaimsTogether(t *testing.T) {
 func in(document string, c Command) Command {
 	c.Document = document
 	return c
-}
-
-// A claim's clean-up looks by the claim's filter, which names no document: the reply does. Of
-// several ids, those without an entry in that document may be in another one.
-func TestReadCommandOfACleanUpByAFilter(t *testing.T) {
-	among := doc("id", doc("$in", bson.A{own, next}), "key", nil)
-	caller := doc("group", "jobs", "$and", bson.A{doc("lock.tags.read.owner", doc("$ne", "me"))})
-	got := readCommands(message(t, "findAndModify", "documents", "query", doc("$and", bson.A{caller, doc("lock.tags.read", doc("$elemMatch", among))}),
-		"update", doc("$pull", doc("lock.tags.read", among))))
-	before := doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", next, "seq", int64(7))})))
-	for i := range got {
-		got[i].readReply(message(t, "value", before), true)
-	}
-	want := []Command{
-		{Kind: CommandRelease, Tag: "read", ID: hexed(own)},
-		{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(next), Matched: true, Own: &Entry{Tag: "read", ID: hexed(next), Seq: 7}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // A read of one document's lock, as a claim's look-up of its id, is an image. A read of anything
