@@ -52,13 +52,6 @@ func (s sighting) shows(a *arrival) bool {
 	return there && a.is(e)
 }
 
-var Properties = []string{
-	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
-	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease, PropertyGone,
-	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason,
-	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
-}
-
 // Check checks the history. The tally counts the checks of each property, and
 // each violation.
 func (h *History) Check(t *tally.Tally) {
