@@ -4,8 +4,7 @@
 //     doesn't exist. Contacts and categories are documents of two collections, so no single command covers both.
 //  2. The same with locks, by the two functions of examples/contact, as they are there to copy: a full scan finds none.
 //  3. A late write: an adder's process is stopped until its lease has expired, and a deleter has deleted the category. Then the
-//     process goes on. The commit of its insert is late, and refused. On a server without transactions the insert is late, and
-//     not refused: the adder learns from the error of its call that the lock was lost, and undoes the insert.
+//     process goes on. The commit of its insert is late, and refused. It needs a server with transactions.
 //
 // This runs it, and it says what its processes do:
 //

@@ -54,14 +54,10 @@ func (b plainBook) create(ctx context.Context) (category bson.ObjectID, err erro
 
 // oneOfTheNewest is a category that was created lately. It may be deleted by now.
 func (b plainBook) oneOfTheNewest(ctx context.Context) (category bson.ObjectID, err error) {
-	cursor, err := b.categories.Find(ctx, bson.M{}, options.Find().SetSort(bson.M{"_id": -1}).SetLimit(6))
-	if err != nil {
-		return category, err
-	}
 	var found []struct {
 		ID bson.ObjectID `bson:"_id"`
 	}
-	if err := cursor.All(ctx, &found); err != nil || len(found) == 0 {
+	if err := all(ctx, b.categories, &found, options.Find().SetSort(bson.M{"_id": -1}).SetLimit(6)); err != nil || len(found) == 0 {
 		return category, errors.Join(err, mongo.ErrNoDocuments)
 	}
 	return found[rand.IntN(len(found))].ID, nil
@@ -109,8 +105,8 @@ func (b plainBook) scan(ctx context.Context) (found scan, err error) {
 	return found, nil
 }
 
-func all(ctx context.Context, coll *mongo.Collection, documents any) error {
-	cursor, err := coll.Find(ctx, bson.M{})
+func all(ctx context.Context, coll *mongo.Collection, documents any, opts ...options.Lister[options.FindOptions]) error {
+	cursor, err := coll.Find(ctx, bson.M{}, opts...)
 	if err != nil {
 		return err
 	}
