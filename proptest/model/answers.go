@@ -413,7 +413,7 @@ func (w *world) provesAbsence(c *client, d *Document) bool {
 		return false
 	}
 	if c.newest != 0 {
-		return slices.Contains(d.Lock.Done, c.newest)
+		return slices.Contains(d.Lock.Done, c.newest) || w.cfg.protocol.Without.WitnessIsThere
 	}
-	return w.cfg.protocol.Without.EmptyProvesNothing && len(d.Lock.Done) < doneCap
+	return w.cfg.protocol.Without.EmptyProvesNothing && len(d.Lock.Done) < w.cfg.protocol.done()
 }

@@ -8,7 +8,10 @@ import (
 // Protocol executes commands. The zero value is the protocol as written.
 type Protocol struct {
 	Without Without // rules left out, for tests that must notice
+	Done    int     // the number of ids of ended leases that the document remembers; 0: 8
 }
+
+func (p Protocol) done() int { return cmp.Or(p.Done, 8) }
 
 // Request names an entry and the terms of the request.
 type Request struct {
@@ -269,12 +272,21 @@ func (p Protocol) Write(d *Document, l Lease, k int, u Update, now int64) (*Docu
 	}
 	c := d.clone()
 	if p.Without.NumberInEntry {
-		c.finish(shared(l.ID, k), u)
+		p.finish(c, shared(l.ID, k), u)
 	} else {
 		c.Log = append(c.Log, u)
 		c.at(l.Tag, l.ID).N = k
 	}
 	return c, Applied, c
+}
+
+// finish applies the update, and records that the lease ended with it.
+func (p Protocol) finish(d *Document, id ID, u Update) {
+	d.Log = append(d.Log, u)
+	d.Lock.Done = append(d.Lock.Done, id)
+	if n := len(d.Lock.Done); n > p.done() {
+		d.Lock.Done = slices.Delete(d.Lock.Done, 0, n-p.done())
+	}
 }
 
 func (p Protocol) written(d *Document, e Entry, k int) bool {
@@ -299,7 +311,7 @@ func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*D
 	}
 	c := d.clone()
 	p.leave(c, l, now)
-	c.finish(l.ID, u)
+	p.finish(c, l.ID, u)
 	return c, Applied, c
 }
 
@@ -498,7 +510,7 @@ func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now i
 	c := d.clone()
 	p.leave(c, from, now)
 	if u != 0 {
-		c.finish(from.ID, u)
+		p.finish(c, from.ID, u)
 	}
 	_, there := c.Find(to.Tag, to.ID)
 	to.Upsert = false
@@ -553,7 +565,7 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 	if p.Without.SetPushesDone {
 		c.Log = append(c.Log, u)
 	} else {
-		c.finish(from.ID, u)
+		p.finish(c, from.ID, u)
 	}
 	return c, Granted, c
 }

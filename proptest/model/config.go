@@ -136,6 +136,7 @@ type Without struct {
 	InheritedValidity     bool // 17: a compare-and-set handoff gives a fresh TTL
 	VerdictFromDone       bool // 17: the update's verdict is taken from the successor's presence
 	DoneNeedsWitness      bool // 18: absence from done always proves "not applied"
+	WitnessIsThere        bool // 18: a witness is one, although done has dropped it
 	EmptyProvesNothing    bool // 18: and where done was empty at the grant, while it isn't full
 	SetWithoutHold        bool // 25: the compare-and-set is sent although the lease keeps others out for longer
 	OldIDFirst            bool // 24: the clean-up after a conversion of unknown outcome releases the new id first

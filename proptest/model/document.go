@@ -179,18 +179,6 @@ func (d *Document) remove(tag Tag, id ID) {
 	}
 }
 
-// doneCap is the number of ids of ended leases that the document remembers.
-const doneCap = 8
-
-// finish applies the update, and records that the lease ended with it.
-func (d *Document) finish(id ID, u Update) {
-	d.Log = append(d.Log, u)
-	d.Lock.Done = append(d.Lock.Done, id)
-	if n := len(d.Lock.Done); n > doneCap {
-		d.Lock.Done = slices.Delete(d.Lock.Done, 0, n-doneCap)
-	}
-}
-
 func (d *Document) String() string {
 	if d == nil {
 		return "no document"

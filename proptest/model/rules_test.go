@@ -66,6 +66,7 @@ var (
 
 func TestRules(t *testing.T) {
 	erasing := func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.patience = erases, 1, 0 }
+	twoWrites := func(cfg *config) { cfg.writes = 2 }
 	missing := func(cfg *config) { cfg.missing, cfg.outside, cfg.outsideWrites = true, deletes, 1 }
 	deleting := func(cfg *config) { cfg.deletes = true }
 	inserting := func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.ttl = deletes, 1, 8 }
@@ -100,6 +101,7 @@ func TestRules(t *testing.T) {
 		{"12, a successor asks by the same id", plain(exclusive, "aa", faulty(1), handing), Without{SuccessorAsksBySameID: true}, "leak"},
 		{"13, validity ends at the send", plain(exclusive, "aa", faulty(1)), Without{ValidityEndsAtSend: true}, "validity"},
 		{"14, writes are numbered", plain(exclusive, "a", faulty(1), saving), Without{Numbering: true}, "once"},
+		{"14, in the entry", plain(exclusive, "a", faulty(1), saving, twoWrites, brief), Without{NumberInEntry: true}, "once"},
 		{"15, a handoff releases, whether the successor is granted or not", plain(queue, "aaa", handing), Without{ReleaseAnyway: true}, "handoff"},
 		{"15, and leaves nothing of a successor that isn't", plain(queue, "aaa", handing), Without{SuccessorTries: true}, "frame"},
 		{"15, and is followed by a release where it finds nothing", plain(exclusive, "aaa", faulty(1), handing), Without{ReleaseFollows: true}, "leak"},
@@ -112,6 +114,8 @@ func TestRules(t *testing.T) {
 		{"17, pushes the id to done", sets, Without{SetPushesDone: true}, "once"},
 		{"17, has its verdict from done", sets, Without{VerdictFromDone: true}, "once"},
 		{"18, absence needs a witness", plain(exclusive, "a", faulty(1), saving, erasing), Without{DoneNeedsWitness: true}, "once"},
+		{"18, where others have ended, too", plain(exclusive, "aa", faulty(1), saving, brief), Without{DoneNeedsWitness: true}, "once"},
+		{"18, that is there still", plain(exclusive, "aa", faulty(1), saving, twice, brief), Without{WitnessIsThere: true}, "once"},
 		{"18, and there is none where done was empty", plain(exclusive, "aa", faulty(1), saving, erasing), Without{EmptyProvesNothing: true}, "once"},
 		{"19, an id is never used again", plain(exclusive, "a", faulty(1), twice), Without{IDsAreNew: true}, "renew: taken"},
 		{"20, a read is valid for the rest", plain(exclusive, "aa", checking), Without{RemainingFromExpiry: true}, "validity"},

@@ -163,7 +163,7 @@ func (w *world) resolve(c *client, ev event) {
 	c.phase, c.before, ev.message = c.before, 0, c.last
 	e, there := ev.image.guarded(ev.lease, false)
 	switch {
-	case ev.op == opWrite && there && e.N >= ev.k:
+	case ev.op == opWrite && there && w.cfg.protocol.written(ev.image, e, ev.k):
 		w.verdict(ev.u, true)
 		w.afterWrite(c, ev.message, ev.image)
 	case !linear, !ev.finds(ev.image):

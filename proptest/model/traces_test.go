@@ -1,9 +1,6 @@
 package model
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 // Directed traces, for states that the searches don't reach.
 
@@ -15,9 +12,7 @@ type hand struct {
 	now int64
 }
 
-func newHand(t *testing.T, without Without) *hand {
-	return &hand{t, Protocol{without}, &Document{}, 1000}
-}
+func newHand(t *testing.T) *hand { return &hand{t, Protocol{}, &Document{}, 1000} }
 
 // ask is a request with the usual terms: TTL 20, waiting 10, tolerance 5.
 func ask(rules Rules, tag Tag, id ID) Request {
@@ -43,56 +38,6 @@ func (h *hand) acquire(rules Rules, tag Tag, id ID) Lease {
 	return Lease{tag, id, e.Fence}
 }
 
-// ended begins an exclusive lease and ends it with a write.
-func (h *hand) ended(id ID) Lease {
-	h.t.Helper()
-	lease := h.acquire(exclusive, "a", id)
-	h.does(Applied)(h.p.WriteAndRelease(h.d, lease, Update(id), h.now))
-	return lease
-}
-
-// Nine writes later, the first one is repeated.
-func TestRule14NumberIsInTheEntry(t *testing.T) {
-	for _, without := range []Without{{}, {NumberInEntry: true}} {
-		h := newHand(t, without)
-		lease := h.acquire(exclusive, "a", 1)
-		for k := 1; k <= 9; k++ {
-			h.does(Applied)(h.p.Write(h.d, lease, k, Update(k), h.now))
-		}
-		_, outcome, _ := h.p.Write(h.d, lease, 1, 1, h.now) // the late one
-		if want := without.NumberInEntry; (outcome == Applied) != want {
-			t.Errorf("number in the entry: %v; the late write is %s", !without.NumberInEntry, outcome)
-		}
-	}
-}
-
-// The lease ended with a write of unknown outcome, and eight others came after:
-// done has dropped its id. Only the witness distinguishes absence from "not
-// applied".
-func TestRule18NineLeasesLater(t *testing.T) {
-	for _, earlier := range []ID{0, 50} {
-		h := newHand(t, Without{})
-		if earlier != 0 {
-			h.ended(earlier)
-		}
-		c := &client{fence: h.ended(1).Fence, newest: earlier} // the answer is lost
-		for id := ID(2); id < 10; id++ {
-			h.ended(id)
-		}
-		if slices.Contains(h.d.Lock.Done, 1) {
-			t.Fatal("done still has it")
-		}
-		w := newWorld(&config{tags: []Tag{"a"}, tick: 1})
-		if w.provesAbsence(c, h.d) {
-			t.Errorf("newest at the grant %d: absence from done %v counts as a proof", c.newest, h.d.Lock.Done)
-		}
-		w.cfg.protocol.Without.DoneNeedsWitness = true
-		if !w.provesAbsence(c, h.d) {
-			t.Error("without the rule the verdict is the same")
-		}
-	}
-}
-
 // Two holders of one process share an entry, and one of them detaches it. The
 // user of the token releases it, and a writer is let in beside the other holder,
 // whose lease is still valid. So a shared entry is not detached. The same holds
@@ -100,7 +45,7 @@ func TestRule18NineLeasesLater(t *testing.T) {
 func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 	rules := Rules{"read": {"write": {Cooperative, 0}}, "write": {"read": {Cooperative, 0}, "write": {Cooperative, 0}}, "look": {}}
 	for _, how := range []string{"detach", "convert", "neither"} {
-		h := newHand(t, Without{})
+		h := newHand(t)
 		shared, valid := h.acquire(rules, "read", 1), h.now+20
 		switch how {
 		case "detach":
@@ -121,7 +66,7 @@ func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 // An outside writer has put another entry before the lease's. The compare-and-set names the
 // tag's first entry, and does nothing.
 func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
-	h := newHand(t, Without{})
+	h := newHand(t)
 	lease := h.acquire(exclusive, "a", 1)
 	own := h.d.Lock.Tags[0].Entries
 	for _, want := range []Outcome{Granted, NotApplied} {

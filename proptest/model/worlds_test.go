@@ -50,6 +50,9 @@ func beating(cfg *config)  { cfg.beats = 1 }
 func twice(cfg *config)    { cfg.rounds = 2 }
 func stating(cfg *config)  { cfg.state = true }
 
+// brief has the document remember one ended lease.
+func brief(cfg *config) { cfg.protocol.Done = 1 }
+
 // breaking has an operator break one held entry.
 func breaking(cfg *config) { cfg.breaks = 1 }
 
