@@ -10,8 +10,7 @@ import (
 // Each row of TestRules leaves out a part of one rule of the protocol and shows that
 // the search notices: it prints the shortest trace to the violation. With the rule,
 // the same search to the same depth finds nothing. The searches of
-// exhaustive_test.go test all rules much further. traces_test.go has the rules
-// that need many steps, or several documents.
+// exhaustive_test.go test all rules much further.
 //
 // Rule 21 (sharing a lease in one process) concerns no command: package shares has it.
 
@@ -186,5 +185,20 @@ func TestRules(t *testing.T) {
 			t.Parallel()
 			notice(t, c.world, c.without, c.property)
 		})
+	}
+}
+
+// An outside writer has put another entry before the lease's, which no search does. The compare-and-set names the
+// tag's first entry, and does nothing.
+func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
+	var p Protocol
+	d, _, _ := p.Acquire(&Document{}, Request{Rules: exclusive, Tag: "a", ID: 1, TTL: 20}, Queue, 1000)
+	own := d.Lock.Tags[0].Entries
+	for _, want := range []Outcome{Granted, NotApplied} {
+		after, outcome, _ := p.CompareAndSet(d, Lease{"a", 1, 1000}, 77, Request{Rules: exclusive, Tag: "a", ID: 2}, 1000, 1000)
+		if outcome != want {
+			t.Errorf("%s, want %s: %v", outcome, want, after)
+		}
+		d.Lock.Tags[0].Entries = append([]Entry{{ID: 3, Seq: 3, Fence: 3, Expires: 900}}, own...)
 	}
 }

@@ -25,6 +25,7 @@ type Without struct {
 	LastReleases     bool // a user who leaves others behind releases nothing
 	FirstReleasesAll bool // after the end of the validity the first to leave releases for all
 	OthersAreTold    bool // and later ones are told that the lease is lost
+	EndsAlone        bool // who detaches or converts the lease is its only user (rule 23)
 	UpdateDecides    bool // the verdict of an UpdateAndRelease beside others is its Update's
 }
 
@@ -115,6 +116,12 @@ func (w *world) stepsOf(i int, add func(string, func(n *world))) {
 			}
 		}
 		add(say("leaves"), func(n *world) { n.leave(i) })
+		if w.count() == 1 || w.without.EndsAlone {
+			add(say("detaches it, and the token's user releases it"), func(n *world) {
+				n.over = true
+				n.end(i)
+			})
+		}
 	case writing:
 		add(say("waits: his write is answered"), func(n *world) { n.answer(i) })
 		if w.faults > 0 && w.late == 0 {
@@ -236,11 +243,14 @@ func (w *world) released(i int) {
 	if w.entry && w.users[i].let {
 		w.broken.Fail("let", "the release of user %d finds the entry", i)
 	}
-	if w.entry && w.without.LastReleases {
-		for j, u := range w.users {
-			if j != i && (u.stage == using || u.stage == writing) && w.valid {
-				w.broken.Fail("empty", "user %d releases the lease of user %d", i, j)
-			}
+	w.end(i)
+}
+
+// end removes the entry, with which the user leaves: others must not count on it.
+func (w *world) end(i int) {
+	for j, u := range w.users {
+		if w.entry && w.valid && j != i && (u.stage == using || u.stage == writing) {
+			w.broken.Fail("empty", "user %d ends the lease of user %d", i, j)
 		}
 	}
 	w.entry = false

@@ -40,6 +40,7 @@ func TestRule21Clauses(t *testing.T) {
 		{"last releases", Without{LastReleases: true}, "empty"},
 		{"first releases all", Without{FirstReleasesAll: true}, "let"},
 		{"others are told", Without{OthersAreTold: true}, "let"},
+		{"ends alone", Without{EndsAlone: true}, "empty"},
 		{"update decides", Without{UpdateDecides: true}, "told"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
