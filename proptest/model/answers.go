@@ -212,7 +212,9 @@ func (w *world) confirmed(c *client, ev event, until int64) {
 		c.phase, c.valid = leaving, 0
 		c.last = message{op: opRelease, from: int8(owner(c.id)), lease: Lease{Tag: tag, ID: c.id}}
 	default:
-		w.ordered(c, e)
+		if e.Seq != c.seq {
+			w.fail("queue", "entry %d came back with seq %d, its ticket has %d", c.id, e.Seq, c.seq)
+		}
 		if e.Held() {
 			w.hold(c, ev, until)
 		} else if !c.awaits {
@@ -233,15 +235,6 @@ func (w *world) checked(c *client, ev event) {
 	c.last = message{}
 }
 
-// underWay lists the messages whose effect is not committed yet, and may be.
-func (w *world) underWay() []message {
-	out := slices.Clone(w.flight)
-	for _, ev := range w.members[w.leader].tail {
-		out = append(out, ev.message)
-	}
-	return out
-}
-
 // settle records that the client has finished with the id, and knows that it is
 // not in the document. The protocol allows one exception, a message under way
 // that may bring the id back: an acquire, or a handoff whose holder gave up
@@ -251,7 +244,11 @@ func (w *world) settle(id ID) {
 	if w.cfg.protocol.Without.NewIDAtHold || w.cfg.protocol.Without.IDsAreNew {
 		return
 	}
-	for _, m := range w.underWay() {
+	underWay := slices.Clone(w.flight) // what is not committed yet, and may be
+	for _, ev := range w.members[w.leader].tail {
+		underWay = append(underWay, ev.message)
+	}
+	for _, m := range underWay {
 		_, stands := w.doc.guarded(m.lease, false)
 		arrives := slices.Contains([]operation{opAcquire, opTry, opTakeOver, opClaim, opBatch, opResume}, m.op)
 		if arrives && m.lease.ID == id || m.op == opConvert && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
@@ -379,7 +376,7 @@ func (w *world) inherits(ev event) {
 // resolveLast finds the outcome of an update that releases, in an image.
 func (w *world) resolveLast(c *client, ev event) {
 	d, m := ev.image, c.last
-	applied, known := finished(d, c.id), false
+	applied, known := d != nil && slices.Contains(d.Lock.Done, c.id), false
 	if m.second != 0 && w.cfg.protocol.Without.VerdictFromDone {
 		successor, _ := d.Find(w.clients[m.to].tag, m.second)
 		applied, known = successor.Held(), true
@@ -394,11 +391,6 @@ func (w *world) resolveLast(c *client, ev event) {
 	default:
 		w.release(c, m)
 	}
-}
-
-// finished reports whether done shows that the lease ended with a write.
-func finished(d *Document, id ID) bool {
-	return d != nil && slices.Contains(d.Lock.Done, id)
 }
 
 // provesAbsence reports whether an id that is not in done was never put there.

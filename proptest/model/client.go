@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A client is a program that asks for one lease at a time. It is somewhat
 // bolder than the library: it accepts a renewal's answer however late it comes.
@@ -173,7 +176,7 @@ func (w *world) holder(i int, c *client, m message) []message {
 			out = append(out, m.as(opCheck))
 		}
 	}
-	m.u = Update(int(c.label())*100 + c.writes + 1)
+	m.u = Update(int(cmp.Or(c.own, c.id))*100 + c.writes + 1)
 	if c.writes-c.lowers < w.cfg.writes {
 		n := m.as(opWrite)
 		n.k = c.writes + 1
@@ -193,14 +196,6 @@ func (w *world) holder(i int, c *client, m message) []message {
 		out = append(out, w.handoffs(i, c, m)...)
 	}
 	return out
-}
-
-// label is the client's own id, for its updates.
-func (c *client) label() ID {
-	if c.own != 0 {
-		return c.own
-	}
-	return c.id
 }
 
 // handoffs lists the handoffs that client i may send: to a client that waits in

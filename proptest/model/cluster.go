@@ -94,12 +94,6 @@ func (w *world) elect(i, prefix int) {
 	w.leader = i
 }
 
-// stepDown rolls back what a deposed primary has not committed.
-func (w *world) stepDown(i int) {
-	p := &w.members[i]
-	p.primary, p.log, p.tail = false, nil, nil
-}
-
 // commit commits the first command of the leader's tail, and answers it.
 func (w *world) commit() {
 	p := &w.members[w.leader]

@@ -255,13 +255,6 @@ func (w *world) verdict(u Update, applied bool) {
 	}
 }
 
-// ordered checks that a waiting entry keeps its place from ticket to grant.
-func (w *world) ordered(c *client, e Entry) {
-	if e.Seq != c.seq {
-		w.fail("queue", "entry %d came back with seq %d, its ticket has %d", c.id, e.Seq, c.seq)
-	}
-}
-
 func (w *world) checkState() {
 	if w.ghost.erased {
 		return

@@ -23,7 +23,7 @@ func (w *world) step(a action) world {
 		n.expireParsed()
 	case doStep:
 		n.steps--
-		n.offsets[a.client] += int64(a.index) * w.stride()
+		n.offsets[a.client] += int64(a.index) * min(w.cfg.tick, w.cfg.tolerance)
 	case doPrompt, doSilent, doDelay, doParsed, doPend:
 		n.send(a, w.options(int(a.client))[a.index])
 	case doArrive:
@@ -41,7 +41,7 @@ func (w *world) step(a action) world {
 	case doElect:
 		n.elect(int(a.client), int(a.index))
 	case doStepDown:
-		n.stepDown(int(a.client))
+		n.members[a.client] = member{known: n.members[a.client].known} // and what it has not committed is rolled back
 	case doLearn:
 		n.members[a.client].known = n.doc
 	}

@@ -321,8 +321,6 @@ func (w *world) now() int64 { return w.time + slices.Max(w.offsets) }
 // slowest is the time of the clock that is behind the others.
 func (w *world) slowest() int64 { return w.time + slices.Min(w.offsets) }
 
-func (w *world) stride() int64 { return min(w.cfg.tick, w.cfg.tolerance) }
-
 // clockSteps lists the steps of the clocks. The offsets stay between 0 and the tolerance, so that no two instants
 // are more than that apart, or between 0 and the world's skew.
 func (w *world) clockSteps() []action {
