@@ -12,8 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-func (r runner) turn() { r.turnOf(r.programs[r.IntN(len(r.programs))]) }
-
+// turnOf is one thing that a program does.
 func (r runner) turnOf(p *program) {
 	r.jump(p)
 	switch k := r.IntN(40); {

@@ -16,7 +16,7 @@ import (
 type callKey struct{}
 
 type call struct {
-	number   int
+	number   int // in the order of their begin
 	name     string
 	program  *program
 	client   int        // the runner
@@ -27,7 +27,6 @@ type call struct {
 	write    string     // what it writes into the document's log, or ""
 	begun    time.Time
 	ended    time.Time
-	order    int       // of its begin
 	worked   time.Time // when the function of a Do, a DoAll or a Lead has ended
 	work     error     // of that function
 	err      error
@@ -39,7 +38,7 @@ type call struct {
 func (r runner) call(ctx context.Context, p *program, name string, of *holding, f func(context.Context, *call) error) *call {
 	c := &call{name: name, program: p, client: r.number, lease: of, begun: time.Now()}
 	r.mu.Lock()
-	c.order, c.number = r.tick(), len(r.calls)
+	c.number = len(r.calls)
 	r.calls = append(r.calls, c)
 	if of != nil {
 		of.calls = append(of.calls, c)
@@ -174,7 +173,7 @@ func (s *run) got(c *call, of *acquire, lease doclock.Lease, ttl time.Duration) 
 // failed did not.
 func (h *holding) ended(by *call) bool {
 	return slices.ContainsFunc(h.calls, func(c *call) bool {
-		return c != by && (by == h.by || c.order < by.order) && ends(c) && (c.name != "Convert" || c.err == nil)
+		return c != by && (by == h.by || c.number < by.number) && ends(c) && (c.name != "Convert" || c.err == nil)
 	})
 }
 

@@ -459,13 +459,8 @@ func (l *ledger) missing() {
 		case len(c.acquires) != 1:
 		case c.acquires[0].skip:
 			l.check(ForeignSkipped, !told(doclock.ErrForeignLock) || c.over != nil, "%s", c)
-		case c.acquires[0].stands():
+		case slices.Contains(c.acquires[0].group.documents, c.acquires[0].document) && !slices.Contains(c.acquires[0].group.deleted, c.acquires[0].document):
 			l.check(NeverNotFound, !told(doclock.ErrNotFound), "%s", c)
 		}
 	}
-}
-
-// stands says that an acquire is of a document that nobody deletes.
-func (a *acquire) stands() bool {
-	return slices.Contains(a.group.documents, a.document) && !slices.Contains(a.group.deleted, a.document)
 }

@@ -34,7 +34,6 @@ type run struct {
 	others sync.WaitGroup // callers whom a runner has begin
 
 	mu       sync.Mutex // of all that follows, and of what it points to
-	ticks    int
 	calls    []*call
 	acquires []*acquire
 	holdings []*holding
@@ -61,12 +60,6 @@ func (w *world) exact() bool { return w.virtual() && w.apart == 0 }
 
 func newRun(w world, groups []*group, out *history.Writer) *run {
 	return &run{world: w, groups: groups, history: out, clock: history.NewClock(), tickets: map[string]bool{}}
-}
-
-// tick is the number of the next thing that happens. The run is locked.
-func (s *run) tick() int {
-	s.ticks++
-	return s.ticks
 }
 
 // These begin the names of faults that were not of a real server.
@@ -106,7 +99,7 @@ func (s *run) drive(callers int, more func() bool) {
 		r := s.runner(i)
 		driving.Go(func() {
 			for more() {
-				r.turn()
+				r.turnOf(s.programs[r.IntN(len(s.programs))])
 				r.pause(400 * time.Millisecond)
 			}
 		})
