@@ -171,7 +171,9 @@ type Writer struct {
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Keep makes a Writer that keeps the history itself.
-func Keep() *Writer { return &Writer{all: newRecords()} }
+func Keep() *Writer {
+	return &Writer{all: &records{History{Faults: map[string]int{}}, map[recorded]Operation{}, map[recorded]Command{}}}
+}
 
 func (w *Writer) History() *History {
 	w.mu.Lock()
@@ -272,10 +274,6 @@ type records struct {
 type recorded struct {
 	process int
 	number  int64
-}
-
-func newRecords() *records {
-	return &records{History{Faults: map[string]int{}}, map[recorded]Operation{}, map[recorded]Command{}}
 }
 
 func (r *records) add(l line) {
