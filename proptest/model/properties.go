@@ -43,8 +43,7 @@ func (w *world) check(ev event) {
 	w.checkApplied(ev)
 	w.checkGrants(ev)
 	w.checkDetached(ev)
-	w.checkEnded(ev)
-	w.markReleased(ev)
+	w.checkReleased(ev)
 }
 
 func (w *world) checkFrame(ev event) {
@@ -412,16 +411,6 @@ func (w *world) checkResumed(ev event) {
 	}
 }
 
-// checkEnded checks that a release leaves what a later resume has.
-func (w *world) checkEnded(ev event) {
-	if ev.op != opRelease || ev.before == ev.after {
-		return
-	}
-	if e, _ := ev.before.Find(ev.lease.Tag, ev.lease.ID); e.Key != 0 && e.Fence != ev.lease.Fence {
-		w.fail("last", "the release of %d with fence %d ended the lock of a later resume", ev.lease.ID, ev.lease.Fence)
-	}
-}
-
 func (w *world) checkDetached(ev event) {
 	if ev.outcome != Detached {
 		return
@@ -432,13 +421,16 @@ func (w *world) checkDetached(ev event) {
 	}
 }
 
-// markReleased records that a command released the entry of a grant, and
-// whether its client never heard of the grant: the entry is then just removed.
-func (w *world) markReleased(ev event) {
+// checkReleased checks that a release leaves what a later resume has. It records that a command released the entry of a
+// grant, and whether its client never heard of the grant: the entry is then just removed.
+func (w *world) checkReleased(ev event) {
 	if !ev.op.releases() || ev.before == ev.after {
 		return
 	}
 	e, _ := ev.before.Find(ev.lease.Tag, ev.lease.ID)
+	if ev.op == opRelease && e.Key != 0 && e.Fence != ev.lease.Fence {
+		w.fail("last", "the release of %d with fence %d ended the lock of a later resume", ev.lease.ID, ev.lease.Fence)
+	}
 	g := w.entryOf(ev.lease.Tag, e)
 	g.released, g.dropped = true, g.dropped || ev.lease.Fence != e.Fence
 }
