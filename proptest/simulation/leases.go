@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -214,7 +215,7 @@ func (r runner) settle(h *holding) {
 	var c *call
 	for range 100 {
 		c = r.on(context.Background(), h, "Release", plain(h.lease.Release))
-		if c.err == nil {
+		if c.err == nil && !c.panicked {
 			r.comeLate(h)
 			return
 		}
@@ -233,17 +234,18 @@ func (r runner) comeLate(h *holding) {
 		r.fault("a release that was told as done is told anew, with %v", err)
 	}
 	line := bson.M{"$push": bson.M{"log": "after the release"}}
-	err := []func() error{
-		func() error { return h.lease.Renew(ctx) },
-		func() error { return h.lease.Update(ctx, line) },
-		func() error { return h.lease.UpdateAndRelease(ctx, line) },
-		func() error { return h.lease.Delete(ctx) },
-		func() error { _, err := h.lease.Detach(ctx); return err },
-		func() error { _, err := h.lease.Convert(ctx, h.lease.Tag()); return err },
-		func() error { return context.Cause(h.lease.KeepAlive(ctx)) },
-	}[r.IntN(7)]()
-	if err == nil {
-		r.fault("a lease that was released does more")
+	late := map[string]func() error{
+		"Renew":            func() error { return h.lease.Renew(ctx) },
+		"Update":           func() error { return h.lease.Update(ctx, line) },
+		"UpdateAndRelease": func() error { return h.lease.UpdateAndRelease(ctx, line) },
+		"Delete":           func() error { return h.lease.Delete(ctx) },
+		"Detach":           func() error { _, err := h.lease.Detach(ctx); return err },
+		"Convert":          func() error { _, err := h.lease.Convert(ctx, h.lease.Tag()); return err },
+		"KeepAlive":        func() error { return context.Cause(h.lease.KeepAlive(ctx)) },
+	}
+	name := slices.Sorted(maps.Keys(late))[r.IntN(len(late))]
+	if late[name]() == nil {
+		r.fault("a %s of %s %s, which was released, is done", name, h.lease.Tag(), h.id)
 	}
 }
 
