@@ -189,6 +189,7 @@ func (c *check) over(tag string, entries map[string]int) (by []string) {
 	return by
 }
 
+// The limits of time.
 const (
 	never   = math.MaxInt64
 	forever = math.MinInt64

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// The names of the properties, as the summary shows them.
 const (
 	PropertyExclusion = "no two holders exclude each other: over [grant, min(expiry, release)) on the server's clock"
 	PropertyImage     = "no image shows two holders that exclude each other"
@@ -92,6 +93,7 @@ func (c *check) arrival(e Entry) *arrival {
 	return nil
 }
 
+// Properties of the validity of leases.
 const (
 	PropertyValidity   = "a lease's validity ends before the server lets another holder in"
 	PropertyValidAlone = "no lease is valid after one was granted that excludes it"
@@ -176,6 +178,7 @@ func (c *check) extends(command *Command, a *arrival) bool {
 	}
 }
 
+// Properties of releases.
 const (
 	PropertyRelease = "an entry leaves by its own release or by expiry alone" // counted for every entry and every image without it
 	PropertyGone    = "an entry is gone after a release that was told as done or lost, and that of a token after its resume or touch was told as lost"
@@ -243,6 +246,7 @@ func (c *check) worthless() {
 	}
 }
 
+// Properties of renewals.
 const (
 	PropertyRenewal = "a renewal never revives an absent entry"
 	PropertyOver    = "a lease whose holder saw its end is never valid again"

@@ -63,6 +63,7 @@ func Plain(rules relations.Rules) Rules {
 	return t
 }
 
+// Kinds of operations.
 const (
 	TryAcquire       = "TryAcquire"
 	Acquire          = "Acquire"
@@ -82,6 +83,7 @@ const (
 	Look             = "look" // with Remaining and Err: the validity that the holder sees
 )
 
+// Outcomes of operations.
 const (
 	Granted    = "granted"
 	Waiting    = "waiting"
@@ -122,6 +124,7 @@ type Operation struct {
 	Remaining int64 `json:"remaining,omitempty"`
 }
 
+// Kinds of commands.
 const (
 	CommandAcquire         = "acquire"
 	CommandConfirm         = "confirm"

@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// Properties of fences and seqs.
 const (
 	PropertyTokens   = "fences increase in the order of grants, and are never given twice"
 	PropertyArrivals = "seq keeps the order of arrival"

@@ -126,6 +126,7 @@ func (c *check) transcript() (lines []transcribed, begin int64) {
 	return lines, begin
 }
 
+// words joins those that are not empty.
 func words(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), " ")
 }

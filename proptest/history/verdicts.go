@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// Properties of the callers' results.
 const (
 	PropertyGrant   = "a returned lease was granted by the server, with this fence"
 	PropertyVerdict = "a successful release, write or detach means that no other holder was let in and nobody had resumed the lease, " +
@@ -118,6 +119,7 @@ func (c *check) releasesOf(a *arrival, process int) (own, others int64) {
 	return own, others
 }
 
+// Properties of guarded writes.
 const (
 	PropertyOnce    = "a guarded write is applied at most once, and its verdict is true"
 	PropertyGuarded = "no write is applied after a grant that excludes its lease"

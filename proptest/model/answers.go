@@ -271,6 +271,7 @@ func (w *world) settleUnseen(c *client, d *Document) {
 // This file handles the answers that end a lease, or that give the outcome of
 // an update.
 
+// wrote handles the answers of guarded writes.
 func (w *world) wrote(c *client, ev event) {
 	switch {
 	case ev.outcome == Applied:
@@ -286,6 +287,7 @@ func (w *world) wrote(c *client, ev event) {
 	}
 }
 
+// afterWrite continues after an applied write.
 func (w *world) afterWrite(c *client, m message, d *Document) {
 	if m.op.releases() {
 		w.settleUnseen(c, d)

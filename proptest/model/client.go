@@ -46,6 +46,7 @@ const (
 	stopped                 // has finished
 )
 
+// validAt reports whether the client's lease is valid at this true time.
 func (c *client) validAt(time int64) bool { return time < c.valid }
 
 // newID is the next id of client i: 100, 110, … for the first client. A
@@ -302,6 +303,7 @@ func (w *world) kept(c *client, ev event) {
 	c.last = message{op: opRelease, from: ev.from, lease: Lease{Tag: c.tag, ID: c.id}}
 }
 
+// onlyShows reports whether client i only shows tokens.
 func (w *world) onlyShows(i int) bool { return i >= len(w.clients)-w.cfg.users }
 
 // shows lists the attempts of a client that has nothing but tokens.
@@ -372,6 +374,7 @@ func (w *world) detached(c *client, ev event) {
 	w.lost(c, ev)
 }
 
+// handOut makes the client's token known.
 func (w *world) handOut(c *client) {
 	if t := (Token{c.tag, c.key}); !slices.Contains(w.tokens, t) {
 		w.tokens = append(w.tokens, t)

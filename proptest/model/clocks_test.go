@@ -115,6 +115,7 @@ func brokenPromises(t *testing.T, what string, worlds []config, ways [][]func(*c
 	return broken
 }
 
+// rowOf is the index of the promise that has the property.
 func rowOf(property string) int {
 	return slices.IndexFunc(promises, func(p promise) bool { return slices.Contains(p.properties, property) })
 }

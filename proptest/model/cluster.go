@@ -28,6 +28,7 @@ func (w *world) newMembers() {
 	copy(w.offsets, w.cfg.clocks)
 }
 
+// primaries lists the members that believe that they are the primary.
 func (w *world) primaries() []int8 {
 	out := make([]int8, 0, 2)
 	for i := range w.members {

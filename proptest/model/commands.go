@@ -289,6 +289,7 @@ func (p Protocol) finish(d *Document, id ID, u Update) {
 	}
 }
 
+// written reports whether the entry's write number k has been applied.
 func (p Protocol) written(d *Document, e Entry, k int) bool {
 	switch {
 	case p.Without.Numbering:
@@ -487,6 +488,7 @@ func (p Protocol) leave(c *Document, l Lease, now int64) {
 // it is random, and the release brings it along.
 func leftBy(id ID) ID { return -id }
 
+// Successor is the client that a lease is handed over to.
 type Successor struct {
 	Request
 	Waiting bool // its entry waits in the document; else it has none

@@ -32,6 +32,7 @@ type Entry struct {
 	Until    int64 // a release before this time leaves an entry that holds others out; 0 (absent): none
 }
 
+// Held reports whether the entry was granted.
 func (e Entry) Held() bool { return e.Fence != 0 }
 
 // Live reports whether the entry counts at the server's time now.

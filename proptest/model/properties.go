@@ -254,6 +254,7 @@ func (w *world) verdict(u Update, applied bool) {
 	}
 }
 
+// checkState checks the state between two steps.
 func (w *world) checkState() {
 	if w.ghost.erased {
 		return

@@ -281,6 +281,7 @@ func (w *world) noneTook(c *client, d *Document) bool {
 	return none
 }
 
+// saysMissing checks the word that there is no document.
 func (w *world) saysMissing(ev event) {
 	if ev.outcome == NotFound && w.doc != nil && w.ghost.born < ev.sent {
 		w.fail("acquire: no document", "client %d says that there is no document, and there is", ev.from)

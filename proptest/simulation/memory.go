@@ -22,6 +22,7 @@ import (
 // callers is how many goroutines drive a run in memory.
 const callers = 8
 
+// The times of a run in memory.
 const (
 	longestTTL = 10 * time.Second
 	tolerance  = 500 * time.Millisecond

@@ -124,6 +124,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (*history.History, *tally.
 	return h, &l.counts, nil
 }
 
+// launch is a RunServer in progress.
 type launch struct {
 	ServerConfig
 	database *mongo.Database
@@ -297,6 +298,7 @@ const callersPerProgram = 8
 // programsPerProcess is more than a process has.
 const programsPerProcess = 100
 
+// work is one process of a run on a server.
 func work(_ context.Context, j job) error {
 	out := history.NewWriter(os.Stdout)
 	shape := shape{seed: j.Seed + uint64(1000*(j.Process+1))}
@@ -436,6 +438,7 @@ func generated(rng *rand.Rand) relations.Rules {
 	return rules
 }
 
+// Faults of the network of a real server.
 const (
 	FaultCut          = "connection reset in the middle of a request"
 	FaultHeld         = "connection broken, request executed late"

@@ -31,6 +31,7 @@ type Without struct {
 
 const users = 3
 
+// stage is what a user does.
 type stage uint8
 
 const (
