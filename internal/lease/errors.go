@@ -64,6 +64,9 @@ func Unsent(err error) bool {
 // expired: the server refused the release, or it was not sent.
 func repeatable(err error) bool { return err != nil && errors.As(err, new(*notExecuted)) }
 
+// isVerdict says that a release's error, or none, tells what became of the lock.
+func isVerdict(err error) bool { return !repeatable(err) || errors.Is(err, doclock.ErrOutcomeUnknown) }
+
 // Judge is a release's error as a verdict on the lock at this moment. A release that was not
 // executed says nothing of the lock by itself. While the lease's time lasts, the
 // server lets nobody in but by a break or a take-over. After that nobody knows. Nor does anybody know after a
@@ -73,7 +76,7 @@ func (l *Lease) Judge(err error) error {
 	doubted := l.doubt != nil
 	l.mu.Unlock()
 	switch {
-	case !repeatable(err), errors.Is(err, doclock.ErrOutcomeUnknown):
+	case isVerdict(err):
 		return err
 	case engine.AsFailure(err).Unproven:
 		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", doclock.ErrOutcomeUnknown, err)

@@ -400,7 +400,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, to *handoff, u *engine.Upda
 		return l.Judge(err), l.Judge(err)
 	}
 	released = l.sendRelease(attempt.Detached(ctx), to, nil)
-	if err == nil && (!repeatable(released) || errors.Is(released, doclock.ErrOutcomeUnknown)) { // nobody was let in before the last write
+	if err == nil && isVerdict(released) { // nobody was let in before the last write
 		released = nil
 	}
 	return Besides(err, released), released
