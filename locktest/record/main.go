@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/doclock/doclock/locktest/internal/recorded"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -62,7 +63,7 @@ func (r recorder) run(ctx context.Context, operators string, from, n int) (err e
 		return err
 	}
 	defer func() { err = cmp.Or(err, client.Disconnect(context.WithoutCancel(ctx))) }()
-	r.db = client.Database(fmt.Sprintf("doclock_record_%d", os.Getpid()))
+	r.db = client.Database("doclock_record_" + bson.NewObjectID().Hex()) // FerretDB may still answer from one that was dropped
 	defer func() { err = cmp.Or(err, r.db.Drop(context.WithoutCancel(ctx))) }()
 	if err := os.MkdirAll(r.into, 0o755); err != nil {
 		return err
