@@ -103,8 +103,7 @@ a dangling reference.
 
 1. Without locks
 `, server, d.work, processes, adders, deleters)
-	const most = 5
-	for range most {
+	for range 5 {
 		if r, err = d.race(ctx, false); err != nil || r.Dangling > 0 {
 			break
 		}

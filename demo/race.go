@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"expvar"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -80,24 +80,12 @@ func connect(uri string, before func(*event.CommandStartedEvent)) (*mongo.Client
 	}))
 }
 
-// insertsContact reports whether a command is the one that an adder sends after its look at the category.
-func insertsContact(command *event.CommandStartedEvent) bool {
-	collection, _ := command.Command.Lookup("insert").StringValueOK()
-	return collection == "contacts"
-}
-
 // compete is the main function of a process of the race: many adders and deleters run for a while.
 func compete(ctx context.Context, j job) error {
-	var mu sync.Mutex
-	counts := map[string]int{}
-	count := func(what string) {
-		mu.Lock()
-		defer mu.Unlock()
-		counts[what]++
-	}
+	var counts expvar.Map
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
-		if insertsContact(command) {
-			time.Sleep(j.Work)
+		if collection, _ := command.Command.Lookup("insert").StringValueOK(); collection == "contacts" {
+			time.Sleep(j.Work) // after the adder's look at the category
 		}
 	})
 	if err != nil {
@@ -109,7 +97,7 @@ func compete(ctx context.Context, j job) error {
 	if j.Locks {
 		locked, err := book.Open(client.Database(j.Database), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
 			if len(e.Holders) > 0 {
-				count(conflicts)
+				counts.Add(conflicts, 1)
 			}
 		}))
 		if err != nil {
@@ -144,7 +132,7 @@ func compete(ctx context.Context, j job) error {
 			names := []string{"Ada Abara", "Bilal Bakker", "Chen Costa", "Deepa Diallo", "Emeka Eriksen", "Fiona Fofana"}
 			err = add(ctx, names[rand.IntN(len(names))], category)
 		}
-		return ended(count, added, err)
+		return ended(&counts, added, err)
 	})
 	repeat(deleters, func() error { // creates a category, and deletes it soon after
 		category, err := plain.create(ctx)
@@ -153,16 +141,15 @@ func compete(ctx context.Context, j job) error {
 			err = remove(ctx, category)
 		}
 		time.Sleep(rand.N(100 * time.Millisecond))
-		return ended(count, deleted, err)
+		return ended(&counts, deleted, err)
 	})
 	running.Wait()
-	mu.Lock() // an event may come late
-	defer mu.Unlock()
-	return errors.Join(context.Cause(ctx), json.NewEncoder(os.Stdout).Encode(counts))
+	fmt.Println(counts.String())
+	return context.Cause(ctx)
 }
 
 // ended counts an operation by how it ended. It returns an error that nobody expects.
-func ended(count func(what string), as string, err error) error {
+func ended(counts *expvar.Map, as string, err error) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
@@ -174,7 +161,7 @@ func ended(count func(what string), as string, err error) error {
 	default:
 		return err
 	}
-	count(operations)
-	count(as)
+	counts.Add(operations, 1)
+	counts.Add(as, 1)
 	return nil
 }

@@ -49,15 +49,12 @@ func (r *report) judge() string {
 // table shows the two races side by side.
 func (r *report) table() string {
 	var out strings.Builder
-	const columns = "  %-36s%16s%13s\n"
-	row := func(name, format string, value func(result) any) {
-		fmt.Fprintf(&out, columns, name, fmt.Sprintf(format, value(r.without)), fmt.Sprintf(format, value(r.with)))
-	}
-	fmt.Fprintf(&out, columns, "", "without locks", "with locks")
+	row := func(name string, without, with any) { fmt.Fprintf(&out, "  %-36s%16v%13v\n", name, without, with) }
+	row("", "without locks", "with locks")
 	for _, what := range []string{operations, added, deleted, inUse, gone, lost, conflicts} {
-		row(what, "%d", func(x result) any { return x.counts[what] })
+		row(what, r.without.counts[what], r.with.counts[what])
 	}
-	row("contacts found by a full scan", "%d", func(x result) any { return x.Contacts })
-	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
+	row("contacts found by a full scan", r.without.Contacts, r.with.Contacts)
+	row("  DANGLING REFERENCES", r.without.Dangling, r.with.Dangling)
 	return out.String()
 }
