@@ -31,7 +31,6 @@ const commit = "commitTransaction"
 // stopped just before its request leaves the machine. To reach that moment every time, the first commit waits there until it is
 // told to go on.
 func writeLate(ctx context.Context, j job) error {
-	_ = child.Await(ctx) // the process ends soon if ctx has ended
 	var commits sync.Once
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
 		if command.CommandName == commit {
@@ -70,7 +69,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	if j.Category, err = plain.create(ctx); err != nil {
 		return r, err
 	}
-	began := time.Now()
+	var began time.Time
 	say := func(who, what string, args ...any) {
 		fmt.Printf("   %5.3f s  %-9s  %s\n", time.Since(began).Seconds(), who, fmt.Sprintf(what, args...))
 	}
@@ -82,10 +81,6 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		adder.Kill() // a stopped process doesn't react to anything else
 		_ = adder.End()
 	}()
-	proceed := func() (says string, err error) { // to its next stop, or to the end of its call
-		_ = adder.Proceed()
-		return adder.Hear()
-	}
 	deleter, err := book.Open(d.database, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
 		if e.Kind == doclock.EventWaiting && e.How == "" {
 			say("deleter", `asks for "write", and waits: "%s" is held by %s`, e.Holders[0].Tag, e.Holders[0].Owner)
@@ -96,7 +91,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	}
 	defer func() { err = errors.Join(err, deleter.Close(context.WithoutCancel(ctx))) }()
 
-	about, err := proceed()
+	about, err := adder.Hear()
 	if err != nil {
 		return r, err
 	}
@@ -115,7 +110,8 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 
 	say("system", "continues the adder (SIGCONT)")
 	adder.Continue()
-	returned, err := proceed()
+	_ = adder.Proceed()
+	returned, err := adder.Hear()
 	if err != nil {
 		return r, err
 	}
