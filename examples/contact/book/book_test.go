@@ -3,7 +3,6 @@ package book
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -23,8 +22,6 @@ import (
 )
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
-
-var operations = flag.Int("operations", 480, "how many additions and deletions TestApplication makes")
 
 const ttl = 10 * time.Second
 
@@ -181,7 +178,7 @@ func testApplication(t *testing.T, transactions bool, opts ...locktest.Option) {
 		a := &application{T: t, mem: locktest.New(t, opts...), transactions: transactions}
 		a.db = a.mem.Client().Database("test")
 		a.newCategory()
-		a.run(*operations)
+		a.run(480)
 
 		var contacts []struct {
 			Name     string
@@ -212,8 +209,8 @@ func testApplication(t *testing.T, transactions bool, opts ...locktest.Option) {
 		check(t, err)
 		deleted := len(a.categories) - int(left)
 		t.Logf("%d contacts, %d kept, %d without their lock, %d categories deleted", len(a.additions), kept, without, deleted)
-		if least := *operations / 480; min(kept, without, deleted) < least {
-			t.Errorf("want at least %d of each", least)
+		if min(kept, without, deleted) == 0 {
+			t.Error("want at least one of each")
 		}
 	})
 }
