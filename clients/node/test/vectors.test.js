@@ -106,7 +106,7 @@ for (const c of cases) {
   test(`cases.json: ${c.command}: ${c.name} (${c.rules}, ${c.tag})`, { skip: skip(c) }, async () => {
     const _id = await make()
     const leaves = new AbortController()
-    let me, from, to, after, before, found, k = 0
+    let me, asking, from, to, after, before, found, k = 0
     // asked is the case's command. It is the only one that reaches the server; what comes after it gets no answer.
     const asked = async (send) => {
       from = await serverTime()
@@ -130,7 +130,7 @@ for (const c of cases) {
         leaves.abort(new Error('the case is over'))
         return name === 'doclock clean-up' ? { value: { _id } } : silence()
       }
-      if (name === names[c.command] && (c.command !== 'write' || ++k === c.k)) return asked(send)
+      if (name === names[c.command] && (c.command !== 'write' || ++k === c.k)) return asking = asked(send)
       if (name === 'doclock update') return { value: { _id } }
       assert.equal(name, 'doclock acquire')
       return answer({ id: me, seq: Long.fromNumber(8), ...(c.fence && { fence: Long.fromNumber(c.fence) }) })
@@ -147,6 +147,7 @@ for (const c of cases) {
       for (let k = 1; k <= c.k; k++) await lease.update(k === c.k ? c.update : { $set: { a: 0 } })
     }
     const err = await run().then((lease) => lease ?? 'done', (err) => err)
+    await asking // a clean-up waits for a second only
     const outcome = () => {
       if (c.command === 'clean up') return err instanceof ConflictError && (found ? 'released' : 'lost')
       if (err === 'done') return { renew: 'renewed', write: 'applied', release: 'released' }[c.command]
