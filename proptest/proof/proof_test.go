@@ -237,7 +237,7 @@ func rarest(t *tally.Tally) int {
 // floors fail a proof that passed because it did nothing.
 func (p *proof) floors() []tally.Floor {
 	return slices.Concat(simulation.ServerFloors(p.operations, p.eachFault), simulation.Floors(p.seeds), simulation.ClusterFloors(p.seeds/3),
-		tally.Floors("check", p.modelRuns, modelRuns))
+		simulation.TransactionFloors(p.seeds), tally.Floors("check", p.modelRuns, modelRuns))
 }
 
 const (

@@ -51,6 +51,15 @@ func ClusterFloors(seeds int) []tally.Floor {
 		tally.Floors("outcome", seeds, prefixed(ofCluster, SeenRolledBack, SeenUnknown, SeenLost)...)...)
 }
 
+// TransactionFloors are what a run of the application of transactions of some seeds must have seen.
+func TransactionFloors(seeds int) []tally.Floor {
+	return slices.Concat(
+		tally.Floors("check", 20*seeds, ToldIsTrue),
+		tally.Floors("check", seeds, BooksAreRight),
+		tally.Floors("outcome", seeds/4, SeenNone, SeenConverted, SeenResumed, SeenTakenOver, SeenBroken),
+	)
+}
+
 // prefixed are names that begin with the world's.
 func prefixed(world string, names ...string) []string {
 	for i := range names {

@@ -51,7 +51,7 @@ func TestTransactions(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
 	simulation.Transactions(t, short(), &counts)
-	counts.Report(t, append(tally.Floors("check", 20, simulation.ToldIsTrue), tally.Floors("check", 1, simulation.BooksAreRight)...)...)
+	counts.Report(t, simulation.TransactionFloors(*seeds)...)
 }
 
 func TestMain(m *testing.M) {

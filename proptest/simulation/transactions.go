@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/tally"
@@ -32,6 +33,10 @@ const (
 	SeenCommitted = "transactions: committed"
 	SeenNone      = "transactions: nothing applied"
 	SeenUndecided = "transactions: unknown outcome"
+	SeenConverted = "transactions: leases converted"
+	SeenResumed   = "transactions: leases resumed"
+	SeenTakenOver = "transactions: locks taken over"
+	SeenBroken    = "transactions: entries broken"
 )
 
 const accounts = 3
@@ -39,6 +44,7 @@ const accounts = 3
 // bank is a server, and the processes of the application.
 type bank struct {
 	testing.TB
+	counts  *tally.Tally
 	mem     *locktest.Server
 	members bool
 	patient bool
@@ -46,9 +52,10 @@ type bank struct {
 	random  *rand.Rand // of the faults
 	until   time.Time
 
-	lock sync.Mutex
-	told map[string]error // by entry or closed book
-	all  sync.WaitGroup
+	tellers []*teller
+	lock    sync.Mutex
+	told    map[string]error // by entry or closed book
+	all     sync.WaitGroup
 }
 
 type teller struct {
@@ -64,7 +71,7 @@ type teller struct {
 // Transactions runs the seeds of the application, and counts the checks.
 func Transactions(t *testing.T, c Config, counts *tally.Tally) {
 	c.each(t, func(t *testing.T, seed uint64) {
-		b := &bank{TB: t, rules: []relations.Rules{relations.WritePreferring(), relations.Fair(), relations.ReadPreferring()}[seed%3],
+		b := &bank{TB: t, counts: counts, rules: []relations.Rules{relations.WritePreferring(), relations.Fair(), relations.ReadPreferring()}[seed%3],
 			random: rand.New(rand.NewPCG(seed, 1)), until: time.Now().Add(c.Long), told: map[string]error{}, members: seed%4 > 0, patient: seed%5 > 0}
 		topology := locktest.Sharded()
 		if b.members {
@@ -72,7 +79,7 @@ func Transactions(t *testing.T, c Config, counts *tally.Tally) {
 		}
 		b.mem = locktest.New(t, topology)
 		b.run(seed)
-		b.check(seed, counts)
+		b.check(seed)
 	})
 }
 
@@ -89,18 +96,18 @@ func (b *bank) run(seed uint64) {
 		}
 	}
 	b.mem.LimitTransactions(20 * time.Second)
-	var tellers []*teller
 	for i := range 3 {
-		p := b.start(i)
-		tellers = append(tellers, p)
+		b.tellers = append(b.tellers, b.start(i))
+	}
+	for i, p := range b.tellers {
 		for n := range 4 {
 			random := rand.New(rand.NewPCG(seed, uint64(10*i+n+2)))
 			b.all.Go(func() { p.work(fmt.Sprintf("%d.%d", i, n), random) })
 		}
 	}
-	b.trouble(tellers)
+	b.trouble()
 	b.all.Wait()
-	for _, p := range tellers {
+	for _, p := range b.tellers {
 		time.Sleep(time.Minute) // what nobody has released has expired
 		if err := p.locks.Close(context.Background()); err != nil {
 			b.Error(err)
@@ -150,40 +157,116 @@ func (p *teller) work(name string, random *rand.Rand) {
 		if random.IntN(5) == 0 {
 			tag = "write"
 		}
-		patience := time.Duration(1+random.Int64N(20)) * time.Second
-		ctx, end := context.WithTimeout(p.Context(), patience)
-		held, err := p.locks.Acquire(ctx, doclock.ID(account), tag)
-		if err != nil {
-			end()
-			continue
-		}
-		work := ctx
-		if random.IntN(2) == 0 {
-			work = held.KeepAlive(ctx)
-		}
-		for k := range 1 + random.IntN(3) {
-			if tag == "read" {
-				p.add(work, held, account, fmt.Sprintf("%s.%d.%d", name, n, k))
-			} else {
-				p.close(work, held, account)
-			}
-		}
-		if random.IntN(10) > 0 {
-			_ = held.Release(ctx)
+		id := fmt.Sprintf("%s.%d", name, n)
+		ctx, end := context.WithTimeout(p.Context(), time.Duration(1+random.Int64N(20))*time.Second)
+		if random.IntN(8) == 0 {
+			p.addToTwo(ctx, account, id)
+		} else if held, err := p.acquire(ctx, account, tag, random); err == nil {
+			p.use(ctx, held, account, id, random)
 		}
 		end()
 	}
 }
 
-// add adds an entry to the account's open book.
-func (p *teller) add(ctx context.Context, held doclock.Lease, account int, id string) {
-	p.tell(id, held.WithTransaction(ctx, func(ctx context.Context) error {
-		book, err := p.book(ctx, account)
-		if err == nil {
-			_, err = p.entries.InsertOne(ctx, bson.M{"_id": id, "account": account, "book": book})
+// acquire takes the lock over from those in the way, once in so many times.
+func (p *teller) acquire(ctx context.Context, account int, tag string, random *rand.Rand) (doclock.Lease, error) {
+	if random.IntN(10) > 0 {
+		return p.locks.Acquire(ctx, doclock.ID(account), tag)
+	}
+	held, err := p.locks.TryAcquire(ctx, doclock.ID(account), tag)
+	var conflict *doclock.ConflictError
+	if errors.As(err, &conflict) {
+		if held, err = p.locks.TryAcquire(ctx, doclock.ID(account), tag, doclock.TakeOver(conflict.Holders...)); err == nil {
+			p.counts.Seen(SeenTakenOver, 1)
 		}
-		return err
-	}))
+	}
+	return held, err
+}
+
+// use makes transactions under a lease, which is converted, and goes from teller to teller, in between.
+func (p *teller) use(ctx context.Context, held doclock.Lease, account int, id string, random *rand.Rand) {
+	work := ctx
+	if random.IntN(2) == 0 {
+		work = held.KeepAlive(ctx)
+	}
+	for k := range 1 + random.IntN(3) {
+		if held.Tag() == "read" {
+			p.add(work, held, fmt.Sprintf("%s.%d", id, k), account)
+		} else {
+			p.close(work, held, account)
+		}
+		switch random.IntN(10) {
+		case 0:
+			if other, err := held.Convert(ctx, []string{"read", "write"}[random.IntN(2)]); err == nil {
+				held, work = other, ctx
+				p.counts.Seen(SeenConverted, 1)
+			}
+		case 1:
+			token, _ := held.Detach(ctx)
+			if token == "" {
+				continue
+			}
+			if random.IntN(2) == 0 { // another user of the token
+				random := rand.New(rand.NewPCG(random.Uint64(), 3))
+				p.all.Go(func() {
+					ctx, end := context.WithTimeout(p.Context(), 20*time.Second)
+					defer end()
+					p.resume(ctx, account, token, id+"'", random)
+				})
+			}
+			p.resume(ctx, account, token, id+"+", random)
+			return
+		}
+	}
+	switch random.IntN(10) {
+	case 0: // it is abandoned
+	case 1:
+		_ = held.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"n": 1}})
+	default:
+		_ = held.Release(ctx)
+	}
+}
+
+// resume has any teller resume a lease, and use it.
+func (p *teller) resume(ctx context.Context, account int, token, id string, random *rand.Rand) {
+	p = p.tellers[random.IntN(len(p.tellers))]
+	if held, err := p.locks.Resume(ctx, doclock.ID(account), token); err == nil {
+		p.counts.Seen(SeenResumed, 1)
+		p.use(ctx, held, account, id, random)
+	}
+}
+
+// addToTwo adds an entry to the books of two accounts, or to none.
+func (p *teller) addToTwo(ctx context.Context, account int, id string) {
+	other := (account + 1) % accounts
+	_ = multilock.DoAll(ctx, func(ctx context.Context, held multilock.Leases) error {
+		p.add(ctx, held, id, account, other)
+		return nil
+	}, p.locks.Want(doclock.ID(account), "read"), p.locks.Want(doclock.ID(other), "read"))
+}
+
+// add adds an entry to each account's open book.
+func (p *teller) add(ctx context.Context, held transactor, id string, accounts ...int) {
+	err := held.WithTransaction(ctx, func(ctx context.Context) error {
+		for _, account := range accounts {
+			book, err := p.book(ctx, account)
+			if err == nil {
+				_, err = p.entries.InsertOne(ctx, bson.M{"_id": fmt.Sprint(id, "/", account), "account": account, "book": book})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, account := range accounts {
+		p.tell(fmt.Sprint(id, "/", account), err)
+	}
+}
+
+// transactor is a lease, or several.
+type transactor interface {
+	WithTransaction(context.Context, func(context.Context) error) error
 }
 
 // book is the number of the account's open one.
@@ -227,12 +310,12 @@ func (b *bank) tell(what string, err error) {
 }
 
 // trouble makes faults until the run's end.
-func (b *bank) trouble(tellers []*teller) {
+func (b *bank) trouble() {
 	kinds := []locktest.Kind{locktest.Transactions, locktest.Acquires, locktest.Releases, locktest.Others}
 	for time.Now().Before(b.until) {
 		time.Sleep(time.Duration(b.random.Int64N(int64(2 * time.Second))))
-		p, n, only := tellers[b.random.IntN(len(tellers))], 1+b.random.IntN(3), kinds[b.random.IntN(len(kinds))]
-		switch b.random.IntN(8) {
+		p, n, only := b.tellers[b.random.IntN(len(b.tellers))], 1+b.random.IntN(3), kinds[b.random.IntN(len(kinds))]
+		switch b.random.IntN(9) {
 		case 0:
 			b.mem.LoseReplies(n, only)
 		case 1:
@@ -253,6 +336,8 @@ func (b *bank) trouble(tellers []*teller) {
 				time.Sleep(time.Duration(b.random.Int64N(int64(8 * time.Second))))
 				b.mem.Heal()
 			}
+		case 7:
+			b.breakAll()
 		default:
 			b.mem.Fail(n, mongo.CommandError{Code: 112, Name: "WriteConflict", Message: "conflict", Labels: []string{"TransientTransactionError"}}, locktest.Transactions)
 		}
@@ -263,8 +348,22 @@ func (b *bank) trouble(tellers []*teller) {
 	b.mem.Fail(0, mongo.CommandError{})
 }
 
+// breakAll breaks what entries there are.
+func (b *bank) breakAll() {
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
+	defer cancel()
+	for e, err := range admin.Entries(ctx, b.mem.Collection("accounts"), admin.Query{Only: admin.Live}) {
+		if err != nil {
+			return
+		}
+		if _, err := admin.Break(ctx, b.mem.Collection("accounts"), e); err == nil {
+			b.counts.Seen(SeenBroken, 1)
+		}
+	}
+}
+
 // check compares what is there with what was counted, and with what was told.
-func (b *bank) check(seed uint64, counts *tally.Tally) {
+func (b *bank) check(seed uint64) {
 	time.Sleep(5 * time.Minute) // what is late has come
 	var entries []struct {
 		ID            string `bson:"_id"`
@@ -284,30 +383,30 @@ func (b *bank) check(seed uint64, counts *tally.Tally) {
 	}
 	for _, c := range closed {
 		there[fmt.Sprintf("%s by %d", c.ID, c.By)] = true
-		counts.Checked(BooksAreRight, 1)
+		b.counts.Checked(BooksAreRight, 1)
 		if books[c.ID] != c.Entries {
-			counts.Violated(BooksAreRight, "seed %d: book %s was closed with %d entries, and has %d", seed, c.ID, c.Entries, books[c.ID])
+			b.counts.Violated(BooksAreRight, "seed %d: book %s was closed with %d entries, and has %d", seed, c.ID, c.Entries, books[c.ID])
 		}
 	}
 	for what, err := range b.told {
 		unknown := errors.Is(err, doclock.ErrOutcomeUnknown)
-		counts.Checked(ToldIsTrue, 1)
+		b.counts.Checked(ToldIsTrue, 1)
 		switch {
 		case unknown:
-			counts.Seen(SeenUndecided, 1)
+			b.counts.Seen(SeenUndecided, 1)
 		case err == nil:
-			counts.Seen(SeenCommitted, 1)
+			b.counts.Seen(SeenCommitted, 1)
 		default:
-			counts.Seen(SeenNone, 1)
+			b.counts.Seen(SeenNone, 1)
 		}
 		if !unknown && there[what] != (err == nil) {
-			counts.Violated(ToldIsTrue, "seed %d: %s: told %v, and it is there: %t", seed, what, err, there[what])
+			b.counts.Violated(ToldIsTrue, "seed %d: %s: told %v, and it is there: %t", seed, what, err, there[what])
 		}
 		delete(there, what)
 	}
 	for what := range there {
 		if !strings.Contains(what, " by ") { // the name of a book that was closed twice by one lease is overwritten
-			counts.Violated(ToldIsTrue, "seed %d: %s is there, and nobody was told", seed, what)
+			b.counts.Violated(ToldIsTrue, "seed %d: %s is there, and nobody was told", seed, what)
 		}
 	}
 }
