@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 )
 
@@ -62,6 +63,25 @@ func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
 			return ctx.Err()
 		}
 		r.wantErr("renew", h.Renew(context.Background()), nil)
+	})
+}
+
+// The last attempt at a renewal ends with the lease, if that is sooner than its own time.
+func TestARepeatedRenewalEndsWithTheLease(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		time.Sleep(ttl / 2)
+		left := h.Remaining()
+		r.fault(func(ctx context.Context, _ call) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		begun := time.Now()
+		r.wantErr("renew", h.Renew(context.Background()), doclock.ErrLost)
+		if took := time.Since(begun); took > left {
+			r.Errorf("it took %v, and the lease was valid for %v", took, left)
+		}
+		r.wantSent("renew", "renew")
 	})
 }
 
