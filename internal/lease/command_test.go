@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // A caller who detaches the context of KeepAlive waits for the answer, also after the
@@ -60,6 +62,26 @@ func TestACallerGivesUpWithTheOuterContext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An Update that waits for another one, while a Release comes, is not sent, and says so.
+func TestAnUpdateThatAReleaseOvertakes(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.fault(func(context.Context, call) error { time.Sleep(time.Second); return nil })
+		var errs [2]error
+		for i := range errs {
+			go func() {
+				errs[i] = h.Update(context.Background(), bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: i}}}})
+			}()
+			synctest.Wait()
+		}
+		r.wantErr("release", h.Release(context.Background()), nil)
+		synctest.Wait()
+		r.wantErr("the first update", errs[0], nil)
+		r.wantErr("the second update", errs[1], doclock.ErrReleased)
+		r.wantSent("write", "release")
+	})
 }
 
 // A caller whose time is up is told that, and not that somebody has cancelled.
