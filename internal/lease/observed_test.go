@@ -159,6 +159,23 @@ func TestEventsOfSeveralCallers(t *testing.T) {
 	})
 }
 
+// A renewal is emitted for a caller who still has the lease.
+func TestEventsOfACallerWhoStays(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		l := r.take(1, "read")
+		r.keep(l)
+		first := l.Announce(context.Background(), doclock.Event{Owner: "ann"})
+		l.Announce(context.Background(), doclock.Event{Owner: "bob"})
+		first.End(context.Background(), nil)
+		e.take()
+		time.Sleep(ttl / 2)
+		if all := e.take(); len(all) != 1 || all[0].Kind != doclock.EventRenewed || all[0].Owner != "bob" {
+			t.Errorf("got %+v", all)
+		}
+	})
+}
+
 // A renewal whose caller leaves before it is sent has not failed.
 func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
 	virtual(t, func(r *rig) {
