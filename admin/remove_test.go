@@ -46,7 +46,14 @@ func TestBreakRemovesExactlyOneEntry(t *testing.T) {
 // An entry that is another one by now stays: granted, resumed, or brought back
 // by a late duplicate of its acquire, it has another fencing token.
 func TestBreakLeavesAnEntryThatHasChanged(t *testing.T) {
-	p := newPlace(t)
+	t.Run("here", func(t *testing.T) { leavesWhatHasChanged(newPlace(t)) })
+	t.Run("on a replica set", func(t *testing.T) { // where a break reads what it has not found
+		mongotest.Own(t, locktest.ReplicaSet())
+		leavesWhatHasChanged(newPlace(t))
+	})
+}
+
+func leavesWhatHasChanged(p *place) {
 	held, waiting := admin.Entry{Tag: "write", ID: named("ann"), Fence: 4}, admin.Entry{Tag: "write", ID: named("ann")}
 	for name, c := range map[string]struct {
 		seen admin.Entry
