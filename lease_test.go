@@ -249,6 +249,14 @@ func TestLeaseIsReadable(t *testing.T) {
 	if got, want := logged(), `lease.over=released`; !strings.Contains(got, want) {
 		t.Errorf("logged %q, want %q in it", got, want)
 	}
+	lease = r.acquire()
+	r.clock.Pass(time.Minute)
+	if got, want := fmt.Sprint(lease), ", lost: not renewed"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q doesn't end with %q", got, want)
+	}
+	if got, want := logged(), `lease.over="lost: not renewed"`; !strings.Contains(got, want) {
+		t.Errorf("logged %q, want %q in it", got, want)
+	}
 }
 
 func TestIDIsTheFilterOfOneDocument(t *testing.T) {
