@@ -64,6 +64,23 @@ func (c *noticedLate) Err() error {
 	}
 }
 
+// A reader who comes after all those who waited for a lease have left doesn't join their acquire, which is still under way.
+func TestRule21NobodyJoinsAnAcquireThatAllHaveLeft(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll)
+		ctx, cancel := context.WithCancel(p.Context())
+		p.mem.Delay(1, 3*time.Second)
+		left := begin(p, func() (doclock.Lease, error) { return l.Acquire(ctx, flowers, "read") })
+		time.Sleep(time.Second)
+		cancel()
+		p.want(errOf(left.wait()), context.Canceled)
+		lease := p.acquire(l, "read")
+		time.Sleep(5 * time.Second) // the other acquire's entry is removed
+		p.wantEntries(lease)
+		p.release(lease)
+	})
+}
+
 // Readers that arrive at the same time share one entry and cost two commands,
 // however they ask. They exclude others until the last one leaves.
 func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
