@@ -33,19 +33,28 @@ func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
 	})
 }
 
-// RetryAt is soon enough to keep the place, however long the ticket has waited.
+// RetryAt is soon enough to keep the place, however long the ticket has waited, and later if
+// somebody waits before it. It stays until the next Confirm.
 func TestTicketRetryAt(t *testing.T) {
 	virtual(t, func(p *place) {
-		at := &clock{} // which stands still
-		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), waitTTL(300*time.Millisecond), doclock.ClockTolerance(0))
-		p.try(l, "read")
-		ticket := p.enqueue(l, "write")
-		for range 5 {
-			if r := time.Until(ticket.RetryAt()); r < 0 || r > 100*time.Millisecond {
-				p.Errorf("RetryAt is %v from now; the place is kept for 300ms", r)
+		at := &clock{} // which stands still: the pauses are the shortest ones
+		l := p.locker(p.coll, relations.Fair(), at.drive(), at.turn(), waitTTL(300*time.Millisecond), doclock.ClockTolerance(0))
+		p.try(l, "read", doclock.TTL(time.Hour))
+		first, second := p.enqueue(l, "write"), p.enqueue(l, "write")
+		for range 10 {
+			next, later := first.RetryAt(), second.RetryAt()
+			if r := time.Until(next); r < 0 || r > 3*time.Millisecond {
+				p.Errorf("RetryAt is %v from now, with nobody before the ticket", r)
+			}
+			if r := time.Until(later); r < 2*time.Millisecond || r > 100*time.Millisecond {
+				p.Errorf("RetryAt is %v from now, behind another ticket; the place is kept for 300ms", r)
 			}
 			time.Sleep(time.Second)
-			p.conflict(errOf(ticket.Confirm(p.Context())))
+			if again := first.RetryAt(); again != next {
+				p.Errorf("RetryAt has moved by %v", again.Sub(next))
+			}
+			p.conflict(errOf(first.Confirm(p.Context())))
+			p.conflict(errOf(second.Confirm(p.Context())))
 		}
 	})
 }
