@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -367,6 +368,39 @@ func TestABatchRefusesBadInput(t *testing.T) {
 		t.Errorf("the slice is %v", wrong)
 	}
 	p.wantLocked(0)
+}
+
+// Where others take what a batch has found, the next look-ups are for more documents: 16 times as many as it claims at most.
+func TestABatchLooksForSixteenTimesAsManyAtMost(t *testing.T) {
+	t.Parallel()
+	for taken, want := range map[int][]int64{4: {4, 16, 64, 64, 64}, 2: {4, 8, 16, 32, 64, 64, 64}} {
+		virtually(t, fmt.Sprint(taken, " of 4 are taken"), func(p *place) {
+			p.jobs(100)
+			change := func(filter any, state string) {
+				must(p, errOf(p.coll.UpdateMany(p.Context(), filter, bson.M{"$set": bson.M{"state": state}})))
+			}
+			var limits []int64
+			coll := p.Through(options.Client().SetMonitor(fixture.Monitor(func(command bson.Raw) {
+				limit, looks := command.Lookup("limit").AsInt64OK()
+				switch {
+				case fixture.Name(command) == "find" && looks:
+					limits = append(limits, limit)
+					change(bson.M{"state": "taken"}, "pending")
+				case fixture.Name(command) == "update" && len(limits) < len(want):
+					ids, err := command.Lookup("updates", "0", "q", "$and", "1", "_id", "$in").Array().Values()
+					must(p, err)
+					change(bson.M{"_id": bson.M{"$in": ids[:taken]}}, "taken")
+				}
+			})))
+			l := p.locker(coll, relations.Exclusive())
+			for len(limits) < len(want) {
+				p.batch(l, 4)
+			}
+			if !slices.Equal(limits, want) {
+				p.Errorf("it looks for %v documents, want %v", limits, want)
+			}
+		})
+	}
 }
 
 // 32 workers that look at the same head: they meet, and choose among more. Each job is done once.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -246,6 +247,33 @@ func TestCloseEndsAClaim(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A claim sends nothing after Close has begun: it locks none of the documents that its look-up finds.
+func TestCloseEndsAClaimAfterItsLookUp(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(*multilock.Locker, context.Context) error{
+		"Acquire": func(l *multilock.Locker, ctx context.Context) error {
+			return errOf(l.Acquire(ctx, pendingJobs, "write", doclock.SkipLocked(), byPriority))
+		},
+		"AcquireBatch": func(l *multilock.Locker, ctx context.Context) error {
+			return errOf(l.AcquireBatch(ctx, pendingJobs, "write", 2, byPriority))
+		},
+	} {
+		virtually(t, name, func(p *place) {
+			p.jobs(3)
+			coll, w := p.watched()
+			l := p.locker(coll, relations.Exclusive(), doclock.ShardKey("region")) // so that an Acquire looks first
+			p.mem.Delay(1, 2*time.Second)
+			claimed := begin(p, func() (any, error) { return nil, ask(l, p.Context()) })
+			time.Sleep(time.Second)
+			ok(p, l.Close(p.Context()))
+			p.want(errOf(claimed.wait()), doclock.ErrNotAcquired, doclock.ErrClosed)
+			if sent := w.Take(); !slices.Equal(sent, []string{"find"}) {
+				p.Errorf("sent %v", sent)
+			}
+		})
 	}
 }
 
