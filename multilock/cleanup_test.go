@@ -430,7 +430,7 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 	outage(t, func(o *pair) {
 		o.mem.Fail(1<<30, mongo.CommandError{Code: 13, Name: "Unauthorized"}, locktest.CleanUps)
 		o.lose(o.here, 1, doclock.TTL(time.Hour))
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Minute)
 		o.mem.Fail(0, mongo.CommandError{})
 		time.Sleep(2 * time.Minute) // the longest rest
 		if !o.free() || o.here.Leftovers() != 0 {

@@ -854,6 +854,25 @@ func TestDeadHoldersEntryIsSwept(t *testing.T) {
 	})
 }
 
+// Of the acquires that are granted beside a dead holder while it is swept, none sweeps again.
+func TestDeadHoldersEntryIsSweptOnce(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, other := s.client(relations.ReadPreferring()), s.client(relations.ReadPreferring())
+		must(s, c.add(c.acquire("read"), "ann"))
+		time.Sleep(11 * time.Second)
+		s.mem.Delay(1, time.Second/2, locktest.Transactions) // the settle
+		other.sent.take()
+		for range 3 {
+			other.acquire("read")
+		}
+		time.Sleep(2 * time.Second)
+		if sent := strings.Fields(other.sent.take()); len(sent) != 5 || sent[4] != "admin" {
+			s.Errorf("sent %q, want three acquires, a settle and a removal", sent)
+		}
+	})
+}
+
 // An hour after a settle the mark is settled again: a day after its last use a fence is removed.
 func TestSettleCountsForAnHour(t *testing.T) {
 	t.Parallel()
