@@ -174,6 +174,7 @@ func TestALossNamesItsLockAndTheReason(t *testing.T) {
 					r := &robbed{place: p, loss: way, begun: time.Now(), events: make(chan doclock.Event, 100)}
 					r.locks = p.ours(doclock.TTL(lostTTL), doclock.Owner("ann"), doclock.ShareInProcess("read"),
 						doclock.OnEvent(func(_ context.Context, e doclock.Event) { r.events <- e }))
+					defer time.AfterFunc(time.Hour, func() { p.mem.Down(errAway) }).Stop() // a lease that goes on is lost for another reason
 					err := tell.do(r)
 					refused := call == "Convert" && way.reason == doclock.LossHeldAtMost // nothing may go on
 					if way.stands && tell.asks && !refused {
