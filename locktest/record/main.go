@@ -134,6 +134,7 @@ func (r recorder) commands(ctx context.Context, from, n int) error {
 		for _, recording := range all {
 			recording.Outcome, err = recording.OnServer(ctx, r.db)
 			if errors.Is(err, recorded.ErrBefore) {
+				fmt.Fprintln(os.Stderr, "record: left out:", err)
 				continue
 			}
 			if err != nil {
