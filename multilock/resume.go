@@ -95,11 +95,11 @@ func (c *call) resume(ctx context.Context, k engine.Token) (got engine.Answer, e
 	}
 	defer done()
 	defer sent()
-	if c.locker.ops.Closed() {
-		return got, c.locker.closed
-	}
 	r := c.request
 	for {
+		if c.locker.ops.Closed() {
+			return got, c.locker.closed
+		}
 		err := c.settle(ctx, "resume", attempt.Settle, func(ctx context.Context) (err error) {
 			got, err = c.locker.engine.Resume(ctx, c.filter, k, r)
 			return err

@@ -854,6 +854,42 @@ func TestDeadHoldersEntryIsSwept(t *testing.T) {
 	})
 }
 
+// An acquire or a resume that settles while Close begins doesn't ask again: it would be granted.
+func TestCloseEndsWhoSettles(t *testing.T) {
+	t.Parallel()
+	for sent, ask := range map[string]func(l *multilock.Locker, ctx context.Context, token string) (doclock.Lease, error){
+		"acquire settle": func(l *multilock.Locker, ctx context.Context, _ string) (doclock.Lease, error) {
+			return l.TryAcquire(ctx, doclock.ID(1), "write")
+		},
+		"resume proof settle": func(l *multilock.Locker, ctx context.Context, token string) (doclock.Lease, error) {
+			return l.Resume(ctx, doclock.ID(1), token)
+		},
+	} {
+		t.Run(sent, func(t *testing.T) {
+			inShop(t, func(s *shop) {
+				c, other := s.client(relations.Exclusive()), s.client(relations.Exclusive())
+				token, err := c.acquire("write").Detach(s.Context())
+				must(s, err)
+				held, err := c.locks.Resume(s.Context(), doclock.ID(1), token)
+				must(s, err)
+				must(s, c.add(held, "ann"))
+				if sent == "acquire settle" {
+					time.Sleep(11 * time.Second)
+				}
+				s.mem.Delay(1, time.Second/2, locktest.Transactions) // the settle
+				other.sent.take()
+				asked := begin(s, func() (doclock.Lease, error) { return ask(other.locks, s.Context(), token) })
+				time.Sleep(time.Second / 10)
+				ok(s, other.locks.Close(s.Context()))
+				if err := errOf(asked.wait()); !errors.Is(err, doclock.ErrClosed) {
+					s.Error(err)
+				}
+				other.sends(sent)
+			})
+		})
+	}
+}
+
 // Of the acquires that are granted beside a dead holder while it is swept, none sweeps again.
 func TestDeadHoldersEntryIsSweptOnce(t *testing.T) {
 	t.Parallel()
