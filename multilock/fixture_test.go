@@ -492,13 +492,13 @@ func lately(t *testing.T, rules relations.Rules, test func(l *pair), opts ...doc
 // client that no fault cuts off.
 func onCluster(t *testing.T, test func(r *place)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c := locktest.New(t, locktest.ReplicaSet())
+	mongotest.Virtual(t, func(t *testing.T) {
+		c := mongotest.Memory(t)
 		hand := c.Connect().Database("test").Collection("documents")
 		p := &place{Document: &fixture.Document{TB: t, Hand: hand, ID: int32(1)}, coll: hand, mem: c}
 		p.insert()
 		test(p)
-	})
+	}, locktest.ReplicaSet())
 }
 
 // ours makes a Locker whose client faults cut off.

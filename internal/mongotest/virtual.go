@@ -44,14 +44,19 @@ func HasMembers(tb testing.TB) bool {
 	return topology != standalone
 }
 
+// ever is far more virtual time than a test takes.
+const ever = 1000 * time.Hour
+
 // Virtual runs a test in a bubble of [testing/synctest], with a server of its own. All time is virtual: a test may sleep, and
-// its leases may be as short as it likes. It is skipped where DOCLOCK_TEST_URI names a server, which it would not meet.
+// its leases may be as short as it likes. It is skipped where DOCLOCK_TEST_URI names a server, which it would not meet. One
+// that waits for ever ends with a panic, and all stacks, within a minute or two.
 func Virtual(t *testing.T, test func(t *testing.T), opts ...locktest.Option) {
 	t.Helper()
 	if testURI() != "" {
 		t.Skip("it has a server of its own, in virtual time: unset DOCLOCK_TEST_URI")
 	}
 	synctest.Test(t, func(t *testing.T) {
+		defer time.AfterFunc(ever, func() { panic(t.Name() + " waits for ever") }).Stop()
 		Own(t, opts...)
 		test(t)
 	})
