@@ -334,6 +334,9 @@ func (u *user) Done() <-chan struct{} { return u.life.Done() }
 
 func (u *user) KeepAlive(ctx context.Context) context.Context {
 	kept, end := u.Keep(ctx)
+	if cause := context.Cause(u.life); cause != nil {
+		end(cause) // at once
+	}
 	stop := context.AfterFunc(u.life, func() { end(context.Cause(u.life)) })
 	context.AfterFunc(kept, func() { stop() })
 	return kept

@@ -353,7 +353,8 @@ func TestRule21UpdateAndRelease(t *testing.T) {
 	})
 }
 
-// A context of KeepAlive ends with its own user, and the others' go on; all end with a loss.
+// A context of KeepAlive ends with its own user, and the others' go on; all end with a loss. One
+// that is made later has ended.
 func TestRule21ContextsOfUsers(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.sharing(p.coll)
@@ -364,6 +365,9 @@ func TestRule21ContextsOfUsers(t *testing.T) {
 		<-one.Done()
 		<-first.Done()
 		p.want(context.Cause(one), doclock.ErrReleased)
+		for range 100 {
+			p.want(context.Cause(first.KeepAlive(p.Context())), doclock.ErrReleased)
+		}
 		time.Sleep(time.Minute)
 		ok(p, context.Cause(two))
 		p.erase("read")
