@@ -77,7 +77,7 @@ func ServerFloors(operations, eachFault int) []tally.Floor {
 	return slices.Concat(
 		tally.Floors("outcome", operations/5, history.SeenContended),
 		tally.Floors("outcome", operations/50, history.SeenExpired, history.SeenBehind),
-		tally.Floors("outcome", operations/100, history.SeenHanded),
+		tally.Floors("outcome", operations/250, history.SeenHanded),
 		tally.Floors("outcome", 1,
 			"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: not found",
 			"confirm: granted", "confirm: waiting", "confirm: lost",
