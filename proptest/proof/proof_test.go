@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	sample = flag.Bool("sample", false, "run an eighth of the proof, without the model's searches and the mutants, which have tests of their own")
+	sample = flag.Bool("sample", false, "run a tenth of the proof, without the model's searches and the mutants, which have tests of their own")
 	long   = flag.Bool("long", false, "run the proof some thirty times as long")
 	seeded = flag.Bool("mutants", true, "seed faults into the product, too")
 )
@@ -50,7 +50,7 @@ type size struct {
 }
 
 var (
-	part  = size{"", 0, 120, 30, 2, 8, 5_000, 5, 8, 21}
+	part  = size{"", 0, 100, 30, 2, 8, 4_000, 4, 6, 25}
 	full  = size{"proof", 50_000, 1_000, 30, 2, 8, 5_000, 20, 60, 1}
 	atLen = size{"full", 5_000_000, 20_000, 30, 4, 16, 5_000, 300, 2_000, 1}
 )
