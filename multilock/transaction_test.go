@@ -118,9 +118,23 @@ func (c *client) acquire(tag string, opts ...doclock.AcquireOption) doclock.Leas
 	return held
 }
 
+// resume makes a lease of a token, which others may resume, too.
+func (c *client) resume() (held doclock.Lease, token string) {
+	c.Helper()
+	token, err := c.acquire("write").Detach(c.Context())
+	must(c, err)
+	held, err = c.locks.Resume(c.Context(), doclock.ID(1), token)
+	must(c, err)
+	return held, token
+}
+
 // add inserts a contact in a transaction of the lease.
 func (c *client) add(held doclock.Lease, id string) error {
-	return held.WithTransaction(c.Context(), func(ctx context.Context) error { return c.insert(ctx, id) })
+	return c.addIn(c.Context(), held, id)
+}
+
+func (c *client) addIn(ctx context.Context, held doclock.Lease, id string) error {
+	return held.WithTransaction(ctx, func(ctx context.Context) error { return c.insert(ctx, id) })
 }
 
 func (c *client) insert(ctx context.Context, id string) error {
@@ -526,10 +540,6 @@ func TestInsideOfATransaction(t *testing.T) {
 	})
 }
 
-func (c *client) addIn(ctx context.Context, held doclock.Lease, id string) error {
-	return held.WithTransaction(ctx, func(ctx context.Context) error { return c.insert(ctx, id) })
-}
-
 // The error of the function is the caller's, after a rollback. So is its panic. One that passes has it run again.
 func TestFunctionOfATransaction(t *testing.T) {
 	t.Parallel()
@@ -775,10 +785,7 @@ func TestEndOfALeaseByOthersSettles(t *testing.T) {
 			t.Parallel()
 			inShop(t, func(s *shop) {
 				c, theirs := s.client(relations.Exclusive()), s.client(relations.Exclusive())
-				token, err := c.acquire("write").Detach(s.Context())
-				must(s, err)
-				held, err := c.locks.Resume(s.Context(), doclock.ID(1), token)
-				must(s, err)
+				held, token := c.resume()
 				must(s, c.add(held, "ann"))
 				stopped, done := make(chan bool), make(chan error)
 				go func() {
@@ -791,7 +798,7 @@ func TestEndOfALeaseByOthersSettles(t *testing.T) {
 				<-stopped
 				_ = held.KeepAlive(s.Context())
 				begun := time.Now()
-				err = end(s, theirs, held, token)
+				err := end(s, theirs, held, token)
 				if name == "take-over" && errors.Is(err, doclock.ErrConflict) { // it tries once, and the transaction is open
 					time.Sleep(time.Minute)
 					err = end(s, theirs, held, token)
@@ -868,10 +875,7 @@ func TestCloseEndsWhoSettles(t *testing.T) {
 		t.Run(sent, func(t *testing.T) {
 			inShop(t, func(s *shop) {
 				c, other := s.client(relations.Exclusive()), s.client(relations.Exclusive())
-				token, err := c.acquire("write").Detach(s.Context())
-				must(s, err)
-				held, err := c.locks.Resume(s.Context(), doclock.ID(1), token)
-				must(s, err)
+				held, token := c.resume()
 				must(s, c.add(held, "ann"))
 				if sent == "acquire settle" {
 					time.Sleep(11 * time.Second)
