@@ -3,6 +3,9 @@ package mongotest_test
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +44,18 @@ func TestVirtual(t *testing.T) {
 			t.Errorf("by hand: %d documents, %v", n, err)
 		}
 	})
+}
+
+// A test that waits for ever ends, and names itself. It runs in another process, which that ends.
+func TestVirtualEnds(t *testing.T) {
+	if os.Getenv("DOCLOCK_TEST_WAITS") != "" {
+		mongotest.Virtual(t, func(*testing.T) { select {} })
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "DOCLOCK_TEST_URI=", "DOCLOCK_TEST_WAITS=1")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), t.Name()+" waits for ever") {
+		t.Errorf("it ended with %v, and said %s", err, out)
+	}
 }
 
 // A test and its parts share the server that the test has of its own.
