@@ -94,7 +94,7 @@ func TestClocks(t *testing.T) {
 func brokenPromises(t *testing.T, what string, worlds []config, ways [][]func(*config)) map[int]bool {
 	broken, states := map[int]bool{}, 0
 	for i, world := range worlds {
-		most := interleave.Pick(400, 30_000, 100_000)
+		most := interleave.Budget(400, 30_000)
 		if i == 0 {
 			most = max(most, 6_000) // where the rows are broken
 		}

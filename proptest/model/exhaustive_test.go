@@ -29,7 +29,7 @@ func sampled[T any](all []T, n int) []T {
 // state, or as many as the time allows. Without faults the clock still steps, and clients
 // are slow.
 func TestExhaustive(t *testing.T) {
-	three := sampled(threeClients(), interleave.Pick(30, 60, 655))
+	three := sampled(threeClients(), interleave.Budget(30, 60))
 	again := func(cfg *config) { cfg.faults, cfg.rounds, cfg.tries = 1, 2, true }
 	user := plain(exclusive, "aaa", tokens(2), saving)
 	save := []config{user, with(user, stating), plain(exclusive, "aaaa", tokens(2), saving, stepping, beating)}
@@ -47,50 +47,50 @@ func TestExhaustive(t *testing.T) {
 		worlds []config
 		states int
 	}{
-		{"two tags, three clients", three, interleave.Pick(200, 8_000, 200_000)},
-		{"two tags, three clients, one fault", each(three, faulty(1)), interleave.Pick(200, 4_000, 10_000)},
-		{"two clients, one fault", each(pairs(), faulty(1)), interleave.Pick(200, 25_000, 10_000_000)},
-		{"two clients, two faults", each(pairs(), faulty(2)), interleave.Pick(200, 10_000, 50_000)},
-		{"two clients, two leases each, one fault", each(pairs(), again), interleave.Pick(200, 5_000, 50_000)},
-		{"two clients that claim, one fault", each(pairs(), faulty(1), claiming), interleave.Pick(200, 5_000, 1_000_000)},
-		{"two clients that claim in batches, one fault", each(pairs(), faulty(1), batching), interleave.Pick(200, 5_000, 1_000_000)},
-		{"three tags, three clients, every other one with a fault", threeTags(interleave.Pick(20, 100, 1000)), interleave.Pick(200, 1_000, 3_000)},
-		{"two programs", twoPrograms(), interleave.Pick(1_000, 10_000, 50_000)},
-		{"a token, a step of the clock", each(tokenWorlds(), stepping), interleave.Pick(200, 3_000, 1_000_000)},
-		{"a token, one fault", each(tokenWorlds(), faulty(1)), interleave.Pick(200, 2_000, 100_000)},
-		{"two users that write", save, interleave.Pick(200, 10_000, 300_000)}, // all number their first write 1
-		{"two users that write, one fault", each(save, faulty(1)), interleave.Pick(200, 30_000, 500_000)},
-		{"two users that write, two faults", each(save, faulty(2)), interleave.Pick(200, 5_000, 500_000)},
-		{"a token and handoffs", []config{handed}, interleave.Pick(200, 20_000, 500_000)},
-		{"conversions", conversions(threeClients(), interleave.Pick(20, 30, 655), 0, 0), interleave.Pick(200, 2_000, 8_000)},
-		{"conversions, one fault", conversions(threeClients(), interleave.Pick(20, 30, 655), 0, 1), interleave.Pick(200, 1_000, 4_000)},
-		{"conversions of two clients that write", conversions(twoClients(), interleave.Pick(15, 20, 999), 1, 0), interleave.Pick(200, 3_000, 1_000_000)},
-		{"conversions of two clients that write, one fault", conversions(twoClients(), interleave.Pick(15, 20, 999), 1, 1), interleave.Pick(200, 1_000, 5_000)},
-		{"pairs that keep others out", held, interleave.Pick(200, 2_000, 1_000_000)},
-		{"pairs that keep others out, one fault", each(held, faulty(1)), interleave.Pick(200, 1_000, 30_000)},
-		{"an operator's break, one fault", broken, interleave.Pick(200, 20_000, 400_000)},
-		{"take-overs of three clients", each(three, taking), interleave.Pick(200, 2_000, 50_000)},
-		{"take-overs, one fault", each(pairs(), taking, faulty(1)), interleave.Pick(200, 10_000, 500_000)},
-		{"take-overs of two leases each, two faults", each(pairs(), taking, again, faulty(2)), interleave.Pick(200, 2_000, 50_000)},
-		{"take-overs of tokens and of what keeps others out, one fault", taken, interleave.Pick(200, 10_000, 300_000)},
-		{"a token that keeps others out and is converted", []config{all}, interleave.Pick(200, 20_000, 400_000)},
-		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), interleave.Pick(200, 20_000, 400_000)},
+		{"two tags, three clients", three, interleave.Pick(200, 8_000)},
+		{"two tags, three clients, one fault", each(three, faulty(1)), interleave.Pick(200, 4_000)},
+		{"two clients, one fault", each(pairs(), faulty(1)), interleave.Budget(200, 25_000)},
+		{"two clients, two faults", each(pairs(), faulty(2)), interleave.Budget(200, 10_000)},
+		{"two clients, two leases each, one fault", each(pairs(), again), interleave.Budget(200, 5_000)},
+		{"two clients that claim, one fault", each(pairs(), faulty(1), claiming), interleave.Budget(200, 5_000)},
+		{"two clients that claim in batches, one fault", each(pairs(), faulty(1), batching), interleave.Budget(200, 5_000)},
+		{"three tags, three clients, every other one with a fault", threeTags(interleave.Budget(20, 100)), interleave.Pick(200, 1_000)},
+		{"two programs", twoPrograms(), interleave.Budget(1_000, 10_000)},
+		{"a token, a step of the clock", each(tokenWorlds(), stepping), interleave.Budget(200, 3_000)},
+		{"a token, one fault", each(tokenWorlds(), faulty(1)), interleave.Budget(200, 2_000)},
+		{"two users that write", save, interleave.Budget(200, 10_000)}, // all number their first write 1
+		{"two users that write, one fault", each(save, faulty(1)), interleave.Budget(200, 30_000)},
+		{"two users that write, two faults", each(save, faulty(2)), interleave.Budget(200, 5_000)},
+		{"a token and handoffs", []config{handed}, interleave.Budget(200, 20_000)},
+		{"conversions", conversions(threeClients(), interleave.Budget(20, 30), 0, 0), interleave.Pick(200, 2_000)},
+		{"conversions, one fault", conversions(threeClients(), interleave.Budget(20, 30), 0, 1), interleave.Pick(200, 1_000)},
+		{"conversions of two clients that write", conversions(twoClients(), interleave.Budget(15, 20), 1, 0), interleave.Pick(200, 3_000)},
+		{"conversions of two clients that write, one fault", conversions(twoClients(), interleave.Budget(15, 20), 1, 1), interleave.Pick(200, 1_000)},
+		{"pairs that keep others out", held, interleave.Budget(200, 2_000)},
+		{"pairs that keep others out, one fault", each(held, faulty(1)), interleave.Budget(200, 1_000)},
+		{"an operator's break, one fault", broken, interleave.Budget(200, 20_000)},
+		{"take-overs of three clients", each(three, taking), interleave.Pick(200, 2_000)},
+		{"take-overs, one fault", each(pairs(), taking, faulty(1)), interleave.Budget(200, 10_000)},
+		{"take-overs of two leases each, two faults", each(pairs(), taking, again, faulty(2)), interleave.Budget(200, 2_000)},
+		{"take-overs of tokens and of what keeps others out, one fault", taken, interleave.Budget(200, 10_000)},
+		{"a token that keeps others out and is converted", []config{all}, interleave.Budget(200, 20_000)},
+		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), interleave.Budget(200, 20_000)},
 
 		// The members' clocks differ by the tolerance, either way, and step.
-		{"replica set: pairs, the new primary's clock is behind", each(pairs(), set, behind), interleave.Pick(300, 20_000, 200_000)},
-		{"replica set: pairs, it is ahead", each(pairs(), set, ahead), interleave.Pick(300, 20_000, 200_000)},
-		{"replica set: pairs, each client has a router", each(pairs(), set, behind, routed), interleave.Pick(300, 20_000, 200_000)},
-		{"replica set: pairs, one fault", each(pairs(), faulty(1), set, behind), interleave.Pick(300, 20_000, 200_000)},
-		{"replica set: pairs, two faults, two elections", each(pairs(), faulty(2), set, behind, reelected), interleave.Pick(200, 10_000, 100_000)},
-		{"replica set: pairs, two leases each, one fault", each(pairs(), again, set, ahead), interleave.Pick(200, 10_000, 100_000)},
-		{"replica set: pairs that claim, one fault", each(pairs(), faulty(1), claiming, set, behind), interleave.Pick(200, 5_000, 100_000)},
-		{"replica set: pairs that claim in batches, one fault", each(pairs(), faulty(1), batching, set, behind), interleave.Pick(200, 5_000, 100_000)},
-		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), interleave.Pick(200, 10_000, 100_000)},
-		{"replica set: three clients, one fault", each(sampled(threeClients(), interleave.Pick(5, 60, 655)), faulty(1), set, behind), interleave.Pick(500, 3_000, 10_000)},
-		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), interleave.Pick(2_000, 100_000, 500_000)},
-		{"replica set: an operator's break, one fault", each(broken, set), interleave.Pick(200, 20_000, 400_000)},
-		{"replica set: take-overs, one fault", each(pairs(), taking, faulty(1), set, ahead), interleave.Pick(200, 5_000, 50_000)},
-		{"replica set: conversions, one fault", each(conversions(twoClients(), interleave.Pick(5, 30, 999), 1, 1), set, ahead), interleave.Pick(500, 3_000, 50_000)},
+		{"replica set: pairs, the new primary's clock is behind", each(pairs(), set, behind), interleave.Budget(300, 20_000)},
+		{"replica set: pairs, it is ahead", each(pairs(), set, ahead), interleave.Budget(300, 20_000)},
+		{"replica set: pairs, each client has a router", each(pairs(), set, behind, routed), interleave.Budget(300, 20_000)},
+		{"replica set: pairs, one fault", each(pairs(), faulty(1), set, behind), interleave.Budget(300, 20_000)},
+		{"replica set: pairs, two faults, two elections", each(pairs(), faulty(2), set, behind, reelected), interleave.Budget(200, 10_000)},
+		{"replica set: pairs, two leases each, one fault", each(pairs(), again, set, ahead), interleave.Budget(200, 10_000)},
+		{"replica set: pairs that claim, one fault", each(pairs(), faulty(1), claiming, set, behind), interleave.Budget(200, 5_000)},
+		{"replica set: pairs that claim in batches, one fault", each(pairs(), faulty(1), batching, set, behind), interleave.Budget(200, 5_000)},
+		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), interleave.Budget(200, 10_000)},
+		{"replica set: three clients, one fault", each(sampled(threeClients(), interleave.Budget(5, 60)), faulty(1), set, behind), interleave.Pick(500, 3_000)},
+		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), interleave.Budget(2_000, 100_000)},
+		{"replica set: an operator's break, one fault", each(broken, set), interleave.Budget(200, 20_000)},
+		{"replica set: take-overs, one fault", each(pairs(), taking, faulty(1), set, ahead), interleave.Budget(200, 5_000)},
+		{"replica set: conversions, one fault", each(conversions(twoClients(), interleave.Budget(5, 30), 1, 1), set, ahead), interleave.Pick(500, 3_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
 	}

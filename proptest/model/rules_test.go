@@ -25,18 +25,18 @@ func notice(t *testing.T, cfg config, without Without, property string) {
 		sign := p == "honoured" || p == "extended" || p == "shortened"
 		return p == property || !without.LinearizableRead && !sign
 	}
-	most := interleave.Pick(10_000, 4_000_000, 4_000_000)
+	most := interleave.Pick(10_000, 4_000_000)
 	r := explore(broken, 20, most)
-	if r.Broken.Property == "" && interleave.Pick(1, 0, 0) == 1 && r.States >= most {
+	if r.Broken.Property == "" && interleave.Pick(1, 0) == 1 && r.States >= most {
 		t.Skipf("the proof finds it: %v", r)
 	}
 	if r.Broken.Property != property {
 		t.Fatalf("not noticed by %q: %v", property, r)
 	}
 	t.Logf("%v", r)
-	depth := min(r.Depth+1, interleave.Pick(4, 7, 7))
+	depth := min(r.Depth+1, interleave.Pick(4, 7))
 	if without.LinearizableRead {
-		depth = interleave.Pick(r.Depth+2, 99, 99) // the read is one step more
+		depth = interleave.Pick(r.Depth+2, 99) // the read is one step more
 	}
 	whole := explore(cfg, depth, math.MaxInt)
 	t.Logf("with the rule: %v", whole)

@@ -42,14 +42,14 @@ func TestWorlds(t *testing.T) {
 		"exclusive": with(exclusive, more), "days": days, "elections": elections, "quitting": quitting, "breaking": with(breaking, more),
 		"readers": readers, "deleting": deleting, "joining": joining, "two": with(two, more), "slots": with(slots, more),
 	}
-	if interleave.Pick(0, 1, 1) == 1 {
+	if interleave.Pick(0, 1) == 1 {
 		for name, c := range maps.Clone(worlds) {
 			worlds[name+", one more fault"] = with(c, more)
 		}
 	}
 	var searches []func() interleave.Report
 	for _, c := range worlds {
-		searches = append(searches, func() interleave.Report { return search(c, interleave.Pick(5_000, 200_000, 4_000_000)) })
+		searches = append(searches, func() interleave.Report { return search(c, interleave.Budget(5_000, 200_000)) })
 	}
 	interleave.Cover(t, searches)
 }

@@ -134,16 +134,23 @@ func Terse(value any) string {
 	return strings.ReplaceAll(text, " }", "}")
 }
 
-// Pick returns the number for the available time: by DOCLOCK_MODEL some seconds, or, for "proof", a minute of two
-// processors, or, for "full", some ten minutes.
-func Pick(seconds, minute, long int) int {
-	switch os.Getenv("DOCLOCK_MODEL") {
-	case "full":
-		return long
-	case "proof":
-		return minute
+// Pick returns the number of a test of some seconds, or, with DOCLOCK_MODEL, that of the proof.
+func Pick(seconds, proof int) int {
+	if os.Getenv("DOCLOCK_MODEL") == "" {
+		return seconds
 	}
-	return seconds
+	return proof
+}
+
+// Long says that DOCLOCK_MODEL asks for the long proof.
+func Long() bool { return os.Getenv("DOCLOCK_MODEL") == "long" }
+
+// Budget is Pick for how much is searched: the long proof searches five times as much.
+func Budget(seconds, proof int) int {
+	if Long() {
+		return 5 * proof
+	}
+	return Pick(seconds, proof)
 }
 
 // Cover searches worlds, as many at once as there are processors. It fails on a violation, and logs what was covered.
