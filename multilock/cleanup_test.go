@@ -555,7 +555,7 @@ func TestManyThatAreOwedRestTogether(t *testing.T) {
 				})
 				return n
 			}
-			if one, many := commands(1), commands(50); many > one+3 { // pauses are drawn
+			if one, many := commands(1), commands(50); many > one*5/4 { // pauses are drawn
 				t.Errorf("%d commands for one id, %d for fifty", one, many)
 			}
 		})

@@ -289,7 +289,7 @@ func (e *Engine) failed(err error) error {
 	}
 	left := !notSent(err)
 	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
-		e.reached.Store(false)
+		e.failures.Add(1)
 	}
 	if !left {
 		return unsent(err)
@@ -310,11 +310,12 @@ func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 // if there is none when ctx ends, if the servers refuse the client's credentials,
 // or if the caller has revoked the command. It sends nothing.
 func (e *Engine) reach(ctx context.Context) error {
-	for pause := firstLook; !e.reached.Load(); pause = min(2*pause, longLook) {
+	for pause := firstLook; !e.isReached(); pause = min(2*pause, longLook) {
+		before := e.failures.Load()
 		err := e.unreachable(1) // it looks again soon
 		if err == nil {
-			e.reached.Store(true)
-			break
+			e.reached.Store(before)
+			continue
 		}
 		if !err.Passes {
 			return err
@@ -330,6 +331,12 @@ func (e *Engine) reach(ctx context.Context) error {
 	}
 	return nil
 }
+
+// isReached says that the last look has met a server, and that no command has failed since it
+// began: the driver may have noticed that later.
+func (e *Engine) isReached() bool { return e.reached.Load() == e.failures.Load() }
+
+const never = -1
 
 // Pauses between two checks of the driver's servers.
 const (
@@ -348,7 +355,7 @@ func (e *Engine) Unreachable() error {
 }
 
 func (e *Engine) unreachable(draws int) *Failure {
-	if e.reached.Load() {
+	if e.isReached() {
 		return nil
 	}
 	// With an ended context the driver neither waits nor sends. If it knows no server, it
