@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -76,7 +77,7 @@ func TestNestedAcquire(t *testing.T) {
 }
 
 // What does not keep an acquire back for ever is not refused: another document,
-// another tag, and a place of a semaphore.
+// another tag, a place of a semaphore, and another server's document of that name.
 func TestNotNested(t *testing.T) {
 	virtual(t, func(p *place) {
 		for _, opts := range [][]doclock.Option{nil, {doclock.ShareInProcess("read")}} {
@@ -101,6 +102,14 @@ func TestNotNested(t *testing.T) {
 			other := p.got(slots.Acquire(p.Context(), flowers, "slot"))
 			time.AfterFunc(time.Second, func() { _ = other.Release(context.Background()) })
 			p.release(p.got(slots.Acquire(ctx, flowers, "slot"))) // the other's place becomes free
+			return nil
+		}))
+		elsewhere := locktest.New(p).Connect().Database(p.coll.Database().Name()).Collection(p.coll.Name())
+		_, err := elsewhere.InsertOne(p.Context(), flowers)
+		must(p, err)
+		here, there := p.plain(relations.Exclusive()), p.locker(elsewhere, relations.Exclusive())
+		ok(p, here.Do(p.Context(), flowers, "write", func(ctx context.Context, _ doclock.Lease) error {
+			p.release(p.got(there.TryAcquire(ctx, flowers, "write")))
 			return nil
 		}))
 	})

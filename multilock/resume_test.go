@@ -391,4 +391,10 @@ func TestConversionIsRefused(t *testing.T) {
 	}
 	p.release(p.convert(lease, "read"))
 	p.wantEntries()
+	lease = p.try(l, "write", doclock.HoldAtLeast(time.Hour))
+	_, err = lease.Convert(t.Context(), "read")
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != lease.ID() || c.RetryAfter < 50*time.Minute {
+		t.Errorf("the conflict is %+v", c)
+	}
+	p.release(lease)
 }

@@ -152,6 +152,7 @@ func TestUpsertMakesWhatTheFilterMatches(t *testing.T) {
 		{false, bson.D{{Key: "n", Value: bson.M{"$ne": nil}}}},
 		{false, bson.D{{Key: "n", Value: bson.M{"$nin": bson.A{1, nil}}}}},
 		{false, bson.D{{Key: "n", Value: bson.M{"$exists": true}}}},
+		{false, bson.D{{Key: "n", Value: bson.M{"$exists": 1}}}},
 		{false, bson.D{{Key: "n", Value: bson.Regex{Pattern: "^a"}}}},
 		{false, bson.D{{Key: "kind", Value: bson.M{"b": 1}}, {Key: "kind.b", Value: bson.M{"$ne": 1}}}},
 		{false, bson.D{{Key: "lock", Value: bson.M{"$exists": false}}}},

@@ -59,6 +59,7 @@ func TestParseDamagedEntry(t *testing.T) {
 			bson.D{{Key: "id", Value: bson.Binary{Subtype: 0, Data: ann[:]}}, {Key: "owner", Value: 5}, {Key: "seq", Value: int32(3)}, {Key: "fence", Value: 4.0}},
 			bson.D{{Key: "id", Value: bson.Binary{Subtype: 4, Data: ann[:7]}}, {Key: "seq", Value: "3"}, {Key: "since", Value: 1}, {Key: "expires", Value: "x"}},
 			bson.D{{Key: "id", Value: "ann"}, {Key: "n", Value: nil}, {Key: "later", Value: 1}},
+			bson.D{{Key: markKey, Value: bson.M{idKey: binaryID(ann), slotsKey: int64(1) << 40}}},
 		}},
 		"done": bson.A{binaryID(ann), "x", nil},
 	})
@@ -66,7 +67,7 @@ func TestParseDamagedEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Lock{Fence: 7, Done: []uuid.UUID{ann, uuid.Nil, uuid.Nil}, Entries: []Entry{
-		{Tag: "read", Seq: 3, Fence: 4}, {Tag: "read"}, {Tag: "read"},
+		{Tag: "read", Seq: 3, Fence: 4}, {Tag: "read"}, {Tag: "read"}, {Tag: "read", Mark: Mark{ID: ann, Slots: mostSlots}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
