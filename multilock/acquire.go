@@ -470,7 +470,7 @@ func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(hand
 			return got, nil
 		}
 		if !waits(err) {
-			if a.outage(err) {
+			if engine.AsFailure(err).Outage() { // for as long as any command is repeated
 				queues.Fail(w, err)
 			}
 			return granted{}, err

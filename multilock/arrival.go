@@ -255,12 +255,6 @@ func (c *call) settle(ctx context.Context, command string, settle settler, send 
 // settler is [attempt.Settle] or [attempt.SettleOnce].
 type settler func(context.Context, engine.Attempts, func(context.Context) error) (unsure, err error)
 
-// outage reports that no server has taken a command for as long as any command is
-// repeated. A call that tries once gives up before.
-func (c *call) outage(err error) bool {
-	return !c.tries() && engine.AsFailure(err).Outage()
-}
-
 // Bounds of the acquires and confirms of one Locker that are under way at a
 // time. A command continues when its caller gives up. So without a bound, many
 // callers with short deadlines would pile up commands: on the document, where the

@@ -398,7 +398,7 @@ func (i *idle) wait(ctx context.Context, c *claim) error {
 		}
 		found, err := c.look(ctx, i.polls(q))
 		if err != nil {
-			if c.outage(err) {
+			if engine.AsFailure(err).Outage() { // for as long as any command is repeated
 				i.fail(q, own, err)
 			}
 			return err
