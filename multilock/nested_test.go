@@ -237,10 +237,14 @@ var circular = relations.Rules{
 // waits for itself, though that comes true while it waits. Its entry is removed.
 func TestNestedBehindItsProcess(t *testing.T) {
 	t.Parallel()
-	for tag, late := range map[string]bool{"c": false, "d": true} {
-		virtually(t, tag, func(p *place) {
-			l, other := p.plain(circular), p.plain(circular)
-			first := p.got(other.Acquire(p.Context(), flowers, tag))
+	for name, late := range map[string]bool{"c": false, "d": true, "d, behind a lease of its process": true} {
+		virtually(t, name, func(p *place) {
+			tag, l, other := name[:1], p.plain(circular, doclock.TTL(time.Minute)), p.plain(circular)
+			holder := other
+			if name != tag {
+				holder = l
+			}
+			first := p.got(holder.Acquire(p.Context(), flowers, tag))
 			first.KeepAlive(p.Context())
 			var b, second, nested *pending[doclock.Lease]
 			ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, _ doclock.Lease) error {

@@ -45,6 +45,18 @@ func TestStarvations(t *testing.T) {
 				{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
 			},
 		},
+		"along a path with an entry that the first one tolerates": {
+			Rules{"a": {"b": {Kind: Assertive}, "c": {Kind: Cooperative, Allow: 1}}, "b": {"c": {Kind: Assertive}}, "c": {"d": {Kind: Assertive}}, "d": {}},
+			[]Starvation{
+				{Tag: "a", By: "b", Waiting: true, Path: []string{"a", "b"}},
+				{Tag: "a", By: "c", Path: []string{"a", "c"}},
+				{Tag: "a", By: "c", Waiting: true, Path: []string{"a", "c"}},
+				{Tag: "a", By: "d", Waiting: true, Path: []string{"a", "b", "c", "d"}},
+				{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
+				{Tag: "b", By: "d", Waiting: true, Path: []string{"b", "c", "d"}},
+				{Tag: "c", By: "d", Waiting: true, Path: []string{"c", "d"}},
+			},
+		},
 	} {
 		if diff := cmp.Diff(c.want, c.rules.Starvations()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -64,6 +64,49 @@ func TestACallerGivesUpWithTheOuterContext(t *testing.T) {
 	}
 }
 
+// A caller whose own deadline has passed after the loss that has ended his context, as in a defer, waits for the
+// answer all the same.
+func TestAReleaseAfterTheLossAndTheDeadline(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		ctx, cancel := context.WithTimeout(h.KeepAlive(context.Background()), time.Second)
+		defer cancel()
+		r.remove(h)
+		r.wantErr("Renew", h.Renew(context.Background()), doclock.ErrLost)
+		time.Sleep(time.Minute)
+		r.delay("release", time.Second)
+		err := h.Release(ctx)
+		if r.wantErr("Release", err, doclock.ErrLost); errors.Is(err, doclock.ErrOutcomeUnknown) {
+			r.Errorf("Release: %v", err)
+		}
+	})
+}
+
+// A caller who leaves while his command waits for a renewal leaves the lease as it is.
+func TestACallerLeavesBehindARenewal(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.delay("renew", time.Second)
+		go func() { _ = h.Renew(context.Background()) }()
+		synctest.Wait()
+		bounded := func(d time.Duration, command func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(context.Background(), d)
+			defer cancel()
+			return command(ctx)
+		}
+		for name, command := range map[string]func(context.Context) error{
+			"UpdateAndRelease": func(ctx context.Context) error { return h.UpdateAndRelease(ctx, increment) },
+			"Delete":           h.Delete,
+			"Detach":           func(ctx context.Context) error { _, err := h.Detach(ctx); return err },
+			"Convert":          func(ctx context.Context) error { _, err := h.Convert(ctx, "read"); return err },
+		} {
+			r.wantErr(name, bounded(time.Millisecond, command), context.DeadlineExceeded)
+		}
+		r.wantErr("Update", bounded(ttl, func(ctx context.Context) error { return h.Update(ctx, increment) }), nil)
+		r.wantSent("renew", "write")
+	})
+}
+
 // An Update that waits for another one, while a Release comes, is not sent, and says so.
 func TestAnUpdateThatAReleaseOvertakes(t *testing.T) {
 	virtual(t, func(r *rig) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -112,23 +111,6 @@ func TestARefusedReleaseIsTriedAgain(t *testing.T) {
 		r.wantErr("once more", l.Release(context.Background()), nil)
 		r.wantSent("release", "release")
 		r.wantUnanswered(l.ID())
-	})
-}
-
-// A caller who gives up behind a renewal leaves the lease to other commands.
-func TestACallerWhoGivesUpBehindARenewal(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.delay("renew", aLittle)
-		go func() { _ = h.Renew(context.Background()) }()
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), aLittle/2)
-		defer cancel()
-		r.wantErr("UpdateAndRelease", h.UpdateAndRelease(ctx, increment), context.DeadlineExceeded)
-		ctx, cancel = context.WithTimeout(context.Background(), ttl/2)
-		defer cancel()
-		r.wantErr("Update", h.Update(ctx, increment), nil)
-		r.wantSent("renew", "write")
 	})
 }
 

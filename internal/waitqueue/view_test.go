@@ -96,6 +96,31 @@ func TestWhatMakesWay(t *testing.T) {
 	}
 }
 
+// Rivals are seen where none but others have the lock. Where nobody has it, a run of this process may grow.
+func TestWhoIsARival(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(10_000_000)
+	theirs, ours := heldBy("write", 7, now.Add(time.Hour)), heldBy("write", 8, now.Add(time.Hour))
+	for name, c := range map[string]struct {
+		entries []engine.Entry
+		rivals  bool
+	}{
+		"another process has it":     {[]engine.Entry{theirs}, true},
+		"this process has it, too":   {[]engine.Entry{theirs, ours}, false},
+		"nobody has it":              {nil, false},
+		"this process is leaving it": {[]engine.Entry{ours}, false},
+	} {
+		v := newView()
+		if v.owns(ours.ID); len(c.entries) == 1 {
+			v.forget(departure{id: ours.ID})
+		}
+		v.update(image(8, now, c.entries...), v.clock())
+		if rivals := v.rivals != 0; rivals != c.rivals {
+			t.Errorf("%s: rivals: %v", name, rivals)
+		}
+	}
+}
+
 // A lock has moved when somebody new holds it, or nobody. Those who come to wait
 // behind a holder don't have its waiters ask more often.
 func TestWhatMovesTheLock(t *testing.T) {
