@@ -52,8 +52,7 @@ type Engine struct {
 	rules   relations.Rules
 	order   []string // the tags of the rules
 
-	failures  atomic.Int64 // commands that met no server
-	reached   atomic.Int64 // how many there were before a look that met one
+	reached   atomic.Bool // the server, by the last command
 	members   atomic.Int32
 	indexed   atomic.Bool // the fences are, or the server has refused that
 	mu        sync.Mutex  // of the templates
@@ -76,7 +75,6 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	e.coll, e.name, e.encoder = db.Collection(coll.Name()), value(coll.Name()), encoder
 	e.rules, e.order, e.templates = rules.Clone(), rules.Tags(), map[templateKey]*template{}
 	e.start = time.Now()
-	e.reached.Store(never)
 	return e, nil
 }
 

@@ -289,7 +289,7 @@ func (e *Engine) failed(err error) error {
 	}
 	left := !notSent(err)
 	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
-		e.failures.Add(1)
+		e.reached.Store(false)
 	}
 	if !left {
 		return unsent(err)
@@ -310,12 +310,11 @@ func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 // if there is none when ctx ends, if the servers refuse the client's credentials,
 // or if the caller has revoked the command. It sends nothing.
 func (e *Engine) reach(ctx context.Context) error {
-	for pause := firstLook; !e.isReached(); pause = min(2*pause, longLook) {
-		before := e.failures.Load()
-		err := e.unreachable(1) // it looks again soon
+	for pause := firstLook; !e.reached.Load(); pause = min(2*pause, longLook) {
+		err := e.look(1) // it looks again soon
 		if err == nil {
-			e.reached.Store(before)
-			continue
+			e.reached.Store(true)
+			break
 		}
 		if !err.Passes {
 			return err
@@ -332,12 +331,6 @@ func (e *Engine) reach(ctx context.Context) error {
 	return nil
 }
 
-// isReached says that the last look has met a server, and that no command has failed since it
-// began: the driver may have noticed that later.
-func (e *Engine) isReached() bool { return e.reached.Load() == e.failures.Load() }
-
-const never = -1
-
 // Pauses between two checks of the driver's servers.
 const (
 	firstLook = time.Millisecond
@@ -346,18 +339,17 @@ const (
 
 // Unreachable returns the reason why no command can be sent at present: a
 // server's last error, and then the driver's, with the addresses and the error of
-// each. It is nil if no reason is known.
+// each. It is nil if no reason is known. It asks the driver: the server that the last command
+// reached may be gone.
 func (e *Engine) Unreachable() error {
-	if f := e.unreachable(draws); f != nil {
+	if f := e.look(draws); f != nil {
 		return f
 	}
 	return nil
 }
 
-func (e *Engine) unreachable(draws int) *Failure {
-	if e.isReached() {
-		return nil
-	}
+// look asks the driver whether it knows a server.
+func (e *Engine) look(draws int) *Failure {
 	// With an ended context the driver neither waits nor sends. If it knows no server, it
 	// checks them, or notices the end before that: it draws which.
 	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
