@@ -77,7 +77,7 @@ func main() {
 	pending := bson.M{"queue": queue, "state": "pending"}
 
 	var dead job // its worker neither renews nor releases
-	_, err = locks.TryAcquire(ctx, pending, doclock.SkipLocked(), byPriority, doclock.Into(&dead), doclock.TTL(2*time.Second))
+	_, err = locks.Acquire(ctx, pending, doclock.SkipLocked(), byPriority, doclock.Into(&dead), doclock.TTL(2*time.Second))
 	check(err)
 	fmt.Println("a worker dies at:", dead.Name)
 	done := make(chan job)
