@@ -42,7 +42,7 @@ func TestWorlds(t *testing.T) {
 		"exclusive": with(exclusive, more), "days": days, "elections": elections, "quitting": quitting, "breaking": with(breaking, more),
 		"readers": readers, "deleting": deleting, "joining": joining, "two": with(two, more), "slots": with(slots, more),
 	}
-	if interleave.Pick(0, 1) == 1 {
+	if interleave.Proof() {
 		for name, c := range maps.Clone(worlds) {
 			worlds[name+", one more fault"] = with(c, more)
 		}

@@ -134,16 +134,17 @@ func Terse(value any) string {
 	return strings.ReplaceAll(text, " }", "}")
 }
 
-// Pick returns the number of a test of some seconds, or, with DOCLOCK_MODEL, that of the proof.
-func Pick(seconds, proof int) int {
-	if os.Getenv("DOCLOCK_MODEL") == "" {
-		return seconds
-	}
-	return proof
-}
+// Proof says that DOCLOCK_MODEL asks for the proof, and Long for the long one. Else the tests take some seconds.
+func Proof() bool { return os.Getenv("DOCLOCK_MODEL") != "" }
+func Long() bool  { return os.Getenv("DOCLOCK_MODEL") == "long" }
 
-// Long says that DOCLOCK_MODEL asks for the long proof.
-func Long() bool { return os.Getenv("DOCLOCK_MODEL") == "long" }
+// Pick returns the number of a test of some seconds, or that of the proof.
+func Pick(seconds, proof int) int {
+	if Proof() {
+		return proof
+	}
+	return seconds
+}
 
 // Budget is Pick for how much is searched: the long proof searches five times as much.
 func Budget(seconds, proof int) int {
