@@ -169,14 +169,23 @@ func (c *cleanup) debt(place engine.Filter, tag string) *debt {
 // pause has the next command wait.
 func (c *cleanup) pause(d *debt, pause time.Duration) {
 	if d.timer != nil {
-		d.timer.Reset(pause)
-		return
+		d.timer.Stop()
 	}
-	d.timer = time.AfterFunc(pause, func() {
+	c.after(pause, &d.timer, func() { c.take(d) })
+}
+
+// after sets a timer, which calls f with the mutex unless another one is set, or none, when
+// it has got the mutex: one that has fired can't be stopped.
+func (c *cleanup) after(pause time.Duration, timer **time.Timer, f func()) {
+	var own *time.Timer
+	own = time.AfterFunc(pause, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.take(d)
+		if *timer == own {
+			f()
+		}
 	})
+	*timer = own
 }
 
 // take makes a debt ready for its next command.
@@ -298,11 +307,7 @@ func (c *cleanup) apply(d *debt, s sent) (calls []func()) {
 	if !s.away {
 		c.wake()
 	} else if c.asleep == nil {
-		c.asleep = time.AfterFunc(jittered(c.rest), func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.wake()
-		})
+		c.after(jittered(c.rest), &c.asleep, c.wake)
 	}
 	return calls
 }
