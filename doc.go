@@ -78,10 +78,10 @@
 // [ErrNotAcquired] your function never ran. Without these nobody was granted. Every error
 // of an acquire is an ErrNotAcquired, beside its cause.
 //
-// A write or a release of unknown outcome is repeated while its context allows; then the
-// error is an ErrOutcomeUnknown. While no server can be reached a command is tried for 30
-// s, and then the error is the driver's. A refusal is returned at once. docs/errors.md
-// says what to do about each error.
+// A write or a release of unknown outcome is repeated for 30 s at most; then the error is
+// an ErrOutcomeUnknown. While no server can be reached a command is tried for 30 s, and
+// then the error is the driver's. A refusal is returned at once. docs/errors.md says what
+// to do about each error.
 //
 // # Observing
 //

@@ -26,16 +26,16 @@ import (
 //   - the driver's error if the server refused it, or none could be reached for 30 s: it
 //     was not executed, and [Lease.Err] says whether the lease is over as well.
 //
-// A command is repeated until it is answered or ctx ends, and its write is applied at
-// most once. If ctx ends before it was sent, nothing is sent, the error is ctx's, and
-// the lease stands. If ctx ends during it, the method returns at once, with
+// A command is repeated until it is answered or ctx ends, for 30 s at most, and its write
+// is applied at most once. If ctx ends before it was sent, nothing is sent, the error is
+// ctx's, and the lease stands. If ctx ends during it, the method returns at once, with
 // ErrOutcomeUnknown; the command runs to its end, and the next one waits for it. A
 // Release is always sent. Once the lease is released, detached or converted, the other
 // commands are not sent and return [ErrReleased]. In a context with a running
 // transaction every command returns [ErrInTransaction].
 //
-// UpdateAndRelease, Delete, Detach and Convert end the lease in the same command, and
-// are repeated until the server would grant others the lock anyway. A Release after them sends
+// UpdateAndRelease, Delete, Detach and Convert end the lease in the same command. They are
+// repeated for as long, but not beyond the entry's time. A Release after them sends
 // nothing: it returns the same answer, or waits for it. After a refused UpdateAndRelease
 // or Delete the lock is released by a command of its own; the error is joined with its
 // ErrLost or ErrOutcomeUnknown. If no server could be reached, Release may be called; if
@@ -107,9 +107,10 @@ type Lease interface {
 	// touch the lock field, the positional operator `.$`, and upserts.
 	Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error
 
-	// UpdateAndRelease is Update and Release in one command. So a read-modify-write takes
-	// two, with [Into] on the acquire. What Update refuses leaves the lease as it is. If
-	// other goroutines share the entry ([ShareInProcess]), the lock is left to them.
+	// UpdateAndRelease is Update and Release in one command (in two after an acquire with
+	// [HoldAtLeast], but for a pipeline). So a read-modify-write takes two, with [Into].
+	// What Update refuses leaves the lease as it is. If other goroutines share the entry
+	// ([ShareInProcess]), the lock is left to them.
 	UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error
 
 	// WithTransaction runs fn in a transaction of the server that is committed while the lock
@@ -180,10 +181,10 @@ type Lease interface {
 	// the entry expires by itself. Any other second call sends nothing: it returns the
 	// same answer, or waits for it if ctx ended first.
 	//
-	// It goes on after the end of ctx, until it is answered or the server would let
-	// others in anyway. If ctx has ended before the call, as in a defer, Release waits
-	// by itself, for an [AttemptTimeout] at most. After an acquire with [HoldAtLeast],
-	// others are kept out until its time.
+	// It goes on after the end of ctx, until it is answered, for 30 s at most or until the
+	// server would let others in anyway. If ctx has ended before the call, as in a defer,
+	// Release waits by itself, for an [AttemptTimeout] at most. After an acquire with
+	// [HoldAtLeast], others are kept out until its time.
 	Release(ctx context.Context) error
 
 	// String has the lease's document, tag and fencing token, and the time that is left

@@ -23,7 +23,7 @@
 // All functions read with majority read concern from the primary, and write with
 // majority write concern, whatever the collection's own settings are. They are safe
 // for concurrent use, with each other and with running programs. They end with ctx,
-// and repeat no write: after an error call the function again. A command of one
+// and repeat no removal: after an error call the function again. A command of one
 // document or of a batch ends after 30 s without an answer. In a context with a running
 // transaction they return a [doclock.ErrInTransaction].
 //

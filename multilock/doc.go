@@ -39,10 +39,9 @@
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds nothing. The
 // causes are
-//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction], [doclock.ErrClosed]: nothing
-//     was sent;
+//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction]: nothing was sent;
 //   - [doclock.ErrConflict], [doclock.ErrNotFound], [doclock.ErrForeignLock],
-//     [doclock.ErrUnsupportedServer];
+//     [doclock.ErrUnsupportedServer], [doclock.ErrClosed];
 //   - the driver's errors, and ctx's.
 //
 // If ctx ends first, the call returns at once, with ctx's error, with the conflict if this

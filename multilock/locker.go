@@ -297,9 +297,9 @@ func (l succession) Ended(e lease.Ending) {
 // that could not be removed. Leases stay valid, and can be renewed and released.
 //
 // Close removes once more what acquires without a lease may have left. A removal
-// without an answer is repeated, for 30 s while Close waits, and after that until the
-// entry expires. An attempt that the server executes after Close leaves an entry until
-// it expires.
+// without an answer is repeated, for 30 s or two AttemptTimeouts while Close waits, and
+// after that until the entry expires. An attempt that the server executes after Close
+// leaves an entry until it expires.
 //
 // With the context of a function of the same Locker, Close would wait for itself. It
 // is refused, with a [doclock.ErrInvalidArgument], and does nothing.
