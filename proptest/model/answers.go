@@ -388,11 +388,20 @@ func (w *world) resolveLast(c *client, ev event) {
 		w.verdict(m.u, true)
 		w.afterWrite(c, m, d)
 	case known || w.provesAbsence(c, d):
-		w.verdict(m.u, false)
+		if !w.passes(c, d) {
+			w.verdict(m.u, false)
+		}
 		w.end(c)
 	default:
 		w.release(c, m)
 	}
+}
+
+// passes reports whether an outside writer's old copy passes for the lock: it has got a later fence since, and no image
+// shows that it lacks the lease.
+func (w *world) passes(c *client, d *Document) bool {
+	return d != nil && d.Lock.Fence >= c.fence &&
+		slices.ContainsFunc(w.ghost.undone, func(fences [2]int64) bool { return fences[0] < c.fence && c.fence <= fences[1] })
 }
 
 // provesAbsence reports whether an id that is not in done was never put there.

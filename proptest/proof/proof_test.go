@@ -267,7 +267,7 @@ func (p *proof) searchModel(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w:\n%s", err, out[max(0, len(out)-4000):])
+		return fmt.Errorf("%w:\n%s", err, out)
 	}
 	return nil
 }
