@@ -71,7 +71,7 @@ func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
 func (q *Queues) Await(ctx context.Context, w *Waiter) (handed *engine.Answer, err error) {
 	var end error
 	for {
-		over, pause := q.next(w)
+		over, pause := q.next(w, end != nil)
 		switch {
 		case over:
 			return w.handed, w.failure
@@ -92,8 +92,9 @@ func (q *Queues) Asleep(w *Waiter) bool {
 	return w.state == asleep
 }
 
-// next says whether the waiter's wait is over, or how long it may sleep.
-func (q *Queues) next(w *Waiter) (over bool, pause time.Duration) {
+// next says whether the waiter's wait is over, or how long it may sleep. One whose wait has
+// ended is promised nothing from then on.
+func (q *Queues) next(w *Waiter, ended bool) (over bool, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch w.state {
@@ -105,6 +106,9 @@ func (q *Queues) next(w *Waiter) (over bool, pause time.Duration) {
 	case promised:
 		return false, untilAnswered
 	default:
+		if ended {
+			w.queue.set(w, left)
+		}
 		w.queue.contended = true
 		return false, w.queue.pause(w)
 	}

@@ -413,6 +413,40 @@ func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
 	}
 }
 
+// A waiter whose wait has ended is promised no lock before it leaves: nobody else would know of
+// its entry.
+func TestAWaiterThatIsAboutToLeaveIsPromisedNothing(t *testing.T) {
+	for name, end := range map[string]func(p *process, cancel func()){
+		"its caller leaves": func(_ *process, cancel func()) { cancel() },
+		"closed":            func(p *process, _ func()) { close(p.closing) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				p, first, second := ps[0], ps[0].ask("write"), ps[0].ask("write")
+				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
+				p.Report(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
+				p.Leave(holder)
+				grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}}
+				end(p, cancel)
+				if _, err := p.Await(ctx, w); err == nil {
+					d.fault("the wait has not ended")
+				}
+				next := p.Next(grant) // another goroutine's release, before Leave
+				p.Leave(w)
+				if next == nil {
+					d.release(first.ID)
+					p.Released(grant)
+					return
+				}
+				d.fault("who has left is handed the lock")
+				p.HandedOver(grant, d.handoff(first.ID, *next))
+			})
+		})
+	}
+}
+
 // A tag that the others respect is next, however many of them wait in its process: it has its
 // place in the document before its turn among all has come.
 func TestAnUrgentTagIsNext(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // may takes the waiter's next step, as Await does, and says how long it would sleep.
 func may(q *Queues, w *Waiter) (bool, time.Duration) {
-	return q.next(w)
+	return q.next(w, false)
 }
 
 func settled(q *Queues, w *Waiter, img *engine.Image) {
