@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
@@ -125,7 +126,9 @@ func sendReleases(ctx context.Context, all []*departure) {
 	ctx = counted(ctx, leases)
 	missing, unsure, err := settle(ctx, all[0].Lease, func(ctx context.Context) (int, error) { return all[0].commands.ReleaseAll(ctx, grants) })
 	switch {
-	case err != nil && (engine.AsFailure(err).Refused() || engine.AnsweredPartly(err)): // one document may be the reason
+	case engine.AnsweredPartly(err), err == nil && missing > 0: // some are released
+		readReleases(ctx, all, grants, missing, unsure)
+	case err != nil && engine.AsFailure(err).Refused(): // one document may be the reason
 		for _, d := range all {
 			d.alone(ctx, unsure)
 		}
@@ -137,8 +140,6 @@ func sendReleases(ctx context.Context, all []*departure) {
 		for _, d := range all {
 			d.end(ctx, d.unknown("release", unsure))
 		}
-	case missing > 0:
-		readReleases(ctx, all, grants, missing, unsure)
 	default:
 		for _, d := range all {
 			d.end(ctx, nil)
@@ -191,7 +192,7 @@ func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, 
 func RenewAll(ctx context.Context, leases []*Lease) []error {
 	mine := map[*locker][]*Lease{}
 	for _, l := range leases {
-		if l.ready(ctx) == nil && l.err() == nil && l.renewing.tryLock() {
+		if ctx.Err() == nil && l.ready(ctx) == nil && l.err() == nil && l.renewing.tryLock() {
 			mine[l.locker] = append(mine[l.locker], l)
 		}
 	}
@@ -217,6 +218,8 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 			defer mu.Unlock()
 			for _, l := range own {
 				switch over := l.err(); {
+				case errors.Is(over, doclock.ErrLost):
+					renewed[l] = oneline.Join(over, got.err)
 				case gone != nil:
 					renewed[l] = l.gaveUp(ctx)
 				case got.alone:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -118,4 +119,59 @@ func TestRenewalOfSeveralThatFails(t *testing.T) {
 			r.wantErr("Renew", err, doclock.ErrLost)
 		}
 	})
+}
+
+// A joint release that the server refuses for one document has released the others: no loss.
+func TestReleaseOfSeveralThatIsRefusedInPart(t *testing.T) {
+	virtual(t, func(r *rig) {
+		leases := r.many(3)
+		// as engine.failed makes it: engine.TestACommandThatIsRefusedInPart
+		refused := errors.Join(&engine.Failure{Nothing: true}, mongo.WriteException{WriteErrors: []mongo.WriteError{{Index: 2, Code: 121}}})
+		r.server.fault = func(ctx context.Context, c call) error {
+			if c.name != "release all" {
+				return nil
+			}
+			if missing, err := r.engine.ReleaseAll(ctx, []engine.Grant{leases[0].grant, leases[1].grant}); missing != 0 || err != nil {
+				t.Fatal(missing, err)
+			}
+			return refused
+		}
+		for i, err := range ReleaseAll(r.Context(), leases) {
+			if err != nil {
+				t.Errorf("lease %d was released: %v", i, err)
+			}
+		}
+	})
+}
+
+// With a context that has ended, a renewal of several sends nothing, as that of one.
+func TestRenewalOfSeveralAfterTheEndOfItsContext(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		virtual(t, func(r *rig) {
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel()
+			for _, err := range RenewAll(ctx, r.many(n)) {
+				if errors.Is(err, doclock.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+					t.Errorf("of %d: %v", n, err)
+				}
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+			r.wantSent()
+		})
+	}
+}
+
+// A loss that a renewal of several finds is a loss, also if its context ends with the leases.
+func TestALossThatARenewalOfSeveralFinds(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		virtual(t, func(r *rig) {
+			leases := r.many(n)
+			r.remove(leases[0])
+			err := RenewAll(KeepAlive(r.Context(), leases), leases)[0]
+			if !errors.Is(err, doclock.ErrLost) {
+				t.Errorf("of %d: %v", n, err)
+			}
+		})
+	}
 }
