@@ -91,11 +91,25 @@ type keptContext struct {
 }
 
 func newKeptContext(ctx context.Context, leases ...*Lease) *keptContext {
-	inner, end := context.WithCancelCause(ctx)
+	inner, end := withCancel(ctx)
 	kept := &keptContext{Context: inner, leases: leases, outer: ctx, end: end}
 	kept.standing.Store(int32(len(leases)))
 	return kept
 }
+
+// withCancel is context.WithCancelCause, for a function that the end of a lease calls under
+// its mutex: it asks ctx no more for its Done, which may be the lease's.
+func withCancel(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	return context.WithCancelCause(doneContext{ctx, ctx.Done()})
+}
+
+// doneContext is a context whose Done is known.
+type doneContext struct {
+	context.Context
+	done <-chan struct{}
+}
+
+func (c doneContext) Done() <-chan struct{} { return c.done }
 
 func (c *keptContext) Value(key any) any {
 	if key == (heldKey{}) {

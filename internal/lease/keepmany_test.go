@@ -231,3 +231,30 @@ func TestTheStuckLeaveRoom(t *testing.T) {
 		}
 	}, func(cfg *engine.Config) { cfg.AttemptTimeout = 300 * time.Millisecond })
 }
+
+// untilLease is a caller's own context, which ends with a lease.
+type untilLease struct {
+	context.Context
+	lease doclock.Lease
+}
+
+func (c untilLease) Done() <-chan struct{} { return c.lease.Done() }
+func (c untilLease) Err() error            { return c.lease.Err() }
+
+// The end of a lease calls no context of the caller's own type under its mutex.
+func TestAContextOfTheCallersOwn(t *testing.T) {
+	e, coll := connected(t)
+	r := newRig(t, e, coll)
+	l := r.take(1, "write")
+	kept := l.KeepAlive(untilLease{context.Background(), l})
+	released := make(chan error, 1)
+	go func() { released <- l.Release(context.Background()) }()
+	select {
+	case err := <-released:
+		if err != nil || kept.Err() == nil {
+			t.Error(err, kept.Err())
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the release hangs")
+	}
+}

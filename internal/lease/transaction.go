@@ -233,7 +233,7 @@ func (t *transaction) attempt(ctx context.Context, fn func(context.Context) erro
 
 // follow is the function's context, which ends with the first loss.
 func (t *transaction) follow(ctx context.Context) (work context.Context, stop func()) {
-	work, end := context.WithCancelCause(ctx)
+	work, end := withCancel(ctx)
 	stops := []func(){func() { end(nil) }}
 	for _, p := range t.parts {
 		stops = append(stops, p.Follow(end))
