@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -145,4 +146,38 @@ func TestACallersDeadline(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unsendable is a server to which no last write can be sent before a signal.
+type unsendable struct {
+	*server
+	let chan struct{}
+}
+
+func (u *unsendable) WriteAndRelease(ctx context.Context, g engine.Grant, up *engine.Update) (engine.Answer, error) {
+	<-u.let
+	return u.server.WriteAndRelease(ctx, g, up)
+}
+
+// A lease that goes on, because its last command was not sent, is still one of its Locker's: Close names it.
+func TestALeaseThatGoesOnIsLeft(t *testing.T) {
+	virtual(t, func(r *rig) {
+		let := make(chan struct{})
+		r.commands = &unsendable{r.server, let}
+		l := r.take(1, "write")
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		err := l.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"x": 1}})
+		close(let)
+		synctest.Wait()
+		if err == nil || l.Err() != nil || len(r.entries(l)) != 1 {
+			t.Fatal(err, l.Err())
+		}
+		if n := len(r.Left()); n != 1 {
+			t.Errorf("%d leases are left", n)
+		}
+		if !r.Valid(l.DocumentID(), l.ID()) {
+			t.Error("the lease counts as somebody else's")
+		}
+	})
 }

@@ -396,7 +396,9 @@ type Unanswered struct {
 
 // ended reports to the Locker how the lease has ended.
 func (l *Lease) ended(e Ending) {
-	l.leases.remove(l)
+	if l.isOver() { // else its last command was not sent, and it goes on
+		l.leases.remove(l)
+	}
 	e.Grant = l.grant
 	l.succession.Ended(e)
 }
