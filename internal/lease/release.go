@@ -91,7 +91,11 @@ func (l *Lease) await(ctx context.Context, v *verdict) error {
 	case <-v.done:
 		return v.err
 	case <-left:
-		<-caller.Done()
+		select {
+		case <-v.done:
+			return v.err
+		case <-caller.Done():
+		}
 		err := l.gaveUp(caller)
 		l.emitUnknown(caller, v, err)
 		return err
