@@ -139,6 +139,8 @@ func (s *share) begin(ctx context.Context, c *call) {
 	}
 	if err != nil || s.until == 0 {
 		s.close()
+	} else {
+		time.AfterFunc(s.until-c.locker.queues.Now(), s.forget)
 	}
 	users := s.users
 	s.of.mu.Unlock()
@@ -146,6 +148,13 @@ func (s *share) begin(ctx context.Context, c *call) {
 	if users == 0 {
 		c.takeBack(got.lease)
 	}
+}
+
+// forget is close, for a lease that nobody may ever release.
+func (s *share) forget() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.close()
 }
 
 // close lets nobody join any more. The shares are locked.

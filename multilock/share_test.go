@@ -460,3 +460,16 @@ func TestRule21AnAppliedUpdateStays(t *testing.T) {
 		p.want(second.Release(p.bounded()), doclock.ErrLost)
 	})
 }
+
+// A shared lease that nobody releases is forgotten once it is over, as others are.
+func TestASharedLeaseThatRanOutIsForgotten(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll)
+		p.acquire(l, "read")
+		time.Sleep(time.Hour)
+		must(p, errOf(l.Acquire(p.Context(), doclock.ID(2), "read")))
+		if n := l.Shares(); n != 1 {
+			p.Errorf("%d leases are remembered", n)
+		}
+	})
+}
