@@ -377,8 +377,12 @@ func (c *cleanup) schedule(d *debt, s sent, now time.Time) {
 		d.rest = 0
 	}
 	for _, l := range d.ids {
-		if len(l.answers) > 0 && s.err == nil {
+		switch {
+		case len(l.answers) == 0:
+		case s.err == nil:
 			pause = 0
+		default:
+			pause = min(pause, l.answerBy.Sub(now))
 		}
 		pause = min(pause, l.until.Sub(now))
 	}

@@ -442,6 +442,24 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 	})
 }
 
+// Who waits for a clean-up is answered after 30 seconds, however long it rests.
+func TestACleanUpIsAnsweredInTime(t *testing.T) {
+	t.Parallel()
+	for range 10 { // the rests are random
+		outage(t, func(o *pair) {
+			o.mem.Fail(1<<30, conflicting, locktest.CleanUps)
+			begun, answered := time.Now(), make(chan error)
+			l := o.plain(relations.Fair(), doclock.TTL(time.Hour))
+			must(o, l.Ask(func(err error) { answered <- err }))
+			err := <-answered
+			if took := time.Since(begun); took > 31*time.Second || driverError(err) == nil {
+				o.Errorf("after %v: %v", took, err)
+			}
+			o.mem.Fail(0, mongo.CommandError{})
+		})
+	}
+}
+
 // What two ways owe is owed until the later end of the two, whichever comes first.
 func TestALeftoverHasTheLongerLife(t *testing.T) {
 	t.Parallel()
