@@ -85,7 +85,7 @@ func (o *observed) emitEnd(ctx context.Context, held *lease.Lease, err error) (e
 		return nil
 	}
 	o.mu.Lock()
-	over := o.over
+	over, behind := o.over, o.behind
 	o.over = true // only its caller emits an event after it
 	o.mu.Unlock()
 	if over {
@@ -96,7 +96,7 @@ func (o *observed) emitEnd(ctx context.Context, held *lease.Lease, err error) (e
 	}
 	if held != nil {
 		e := o.event(doclock.EventGranted, nil)
-		e.Holders = lease.HoldersIn(o.behind)
+		e.Holders = lease.HoldersIn(behind)
 		return held.Announce(o.ctx, e)
 	}
 	e := o.event(doclock.EventNotGranted, notAcquired(err))
