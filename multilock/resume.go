@@ -113,8 +113,12 @@ func (c *call) resume(ctx context.Context, k engine.Token) (got engine.Answer, e
 		// transactions of the lease that had the entry may be open (rule 28)
 		own, _ := got.Image.Lock.Keyed(k.Tag, k.Key)
 		settled, err := c.locker.leases.Settle(ctx, []engine.Mark{own.Mark})
-		if err != nil && (engine.AsFailure(err).Refused() || c.locker.queues.Now()-c.begun > c.bounds.RetryLimit) {
+		switch {
+		case err == nil:
+		case engine.AsFailure(err).Refused(), c.locker.queues.Now()-c.begun > c.bounds.RetryLimit:
 			return got, explain("settle", err)
+		case !attempt.Sleep(ctx, firstRest):
+			return got, attempt.Ended(ctx)
 		}
 		r.Settled = append(r.Settled, settled...)
 	}
