@@ -89,6 +89,9 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
 	defer func() {
+		if held == uuid.Nil {
+			time.Sleep(time.Millisecond) // others go on before it leaves
+		}
 		if held == uuid.Nil && place.isTaken() {
 			p.document.release(r.ID)
 			p.Removed(keyOfOne, r.ID)
