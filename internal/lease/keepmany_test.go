@@ -243,18 +243,28 @@ func (c untilLease) Err() error            { return c.lease.Err() }
 
 // The end of a lease calls no context of the caller's own type under its mutex.
 func TestAContextOfTheCallersOwn(t *testing.T) {
-	e, coll := connected(t)
-	r := newRig(t, e, coll)
-	l := r.take(1, "write")
-	kept := l.KeepAlive(untilLease{context.Background(), l})
-	released := make(chan error, 1)
-	go func() { released <- l.Release(context.Background()) }()
-	select {
-	case err := <-released:
-		if err != nil || kept.Err() == nil {
-			t.Error(err, kept.Err())
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("the release hangs")
+	for name, follow := range map[string]func(context.Context, *Lease) context.Context{
+		"KeepAlive": func(ctx context.Context, l *Lease) context.Context { return l.KeepAlive(ctx) },
+		"WithTransaction": func(ctx context.Context, l *Lease) context.Context {
+			work, _ := (&transaction{parts: []*part{{Lease: l}}}).follow(ctx)
+			return work
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, coll := connected(t)
+			r := newRig(t, e, coll)
+			l := r.take(1, "write")
+			ctx := follow(untilLease{context.Background(), l}, l)
+			released := make(chan error, 1)
+			go func() { released <- l.Release(context.Background()) }()
+			select {
+			case err := <-released:
+				if err != nil || ctx.Err() == nil {
+					t.Error(err, ctx.Err())
+				}
+			case <-time.After(5 * time.Second):
+				t.Error("the release hangs")
+			}
+		})
 	}
 }
