@@ -62,8 +62,11 @@ const mostSettles = 5
 func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image, err error) {
 	for range mostSettles {
 		err = d.write(ctx, func(ctx context.Context) (err error) { before, err = d.engine.RemoveExactly(ctx, x); return err })
-		if has, unknown := d.engine.HasMembers(ctx); before != nil || err != nil || !has {
-			return before, cmp.Or(err, unknown)
+		if before != nil || err != nil {
+			return before, err
+		}
+		if has, err := d.engine.HasMembers(ctx); !has {
+			return nil, err
 		}
 		var now *engine.Image
 		err = d.write(ctx, func(ctx context.Context) (err error) { now, err = d.engine.Read(ctx, x.Pin); return err })
@@ -74,7 +77,8 @@ func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image
 			return nil, err
 		}
 		own, there := now.Lock.Find(x.Tag, x.ID)
-		if !there || own.Fence != x.Fence || !own.HasMark() {
+		lives := !x.Expired.IsZero() && (!own.Expires.Equal(x.Expired) || own.Expires.After(now.Now)) // and so a sweep leaves it
+		if !there || own.Fence != x.Fence || !own.HasMark() || lives {
 			return nil, nil
 		}
 		_, err = attempt.Settle(ctx, d.bounds(), func(ctx context.Context) error { return d.engine.Settle(ctx, own.Mark) })
@@ -155,7 +159,7 @@ func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Op
 //     that long ago (renewals don't count, so a long lease may have ended a moment
 //     ago);
 //   - have ended no lease with a write ([doclock.Lease.UpdateAndRelease] leaves its
-//     id in the lock).
+//     id in the lock), and of none was an entry removed by Break or Remove.
 //
 // Every other document stays, also one that an acquire with [doclock.Upsert] just
 // made, or that is locked in the meantime: the command that deletes checks all of
@@ -195,7 +199,7 @@ func (w *work) done(err error) error {
 	if err == nil {
 		return nil
 	}
-	if !engine.AnsweredPartly(err) {
+	if !engine.AnsweredPartly(err) && engine.AsFailure(err).Unfit == 0 {
 		return writeError(w.what, err)
 	}
 	if w.refused == nil {

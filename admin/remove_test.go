@@ -321,6 +321,8 @@ func TestDeleteIdle(t *testing.T) {
 		"a field in capitals":  {[]bson.E{{Key: "Lock", Value: 1}, lock(idle)}, false},
 		"a field of the lock":  {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "Tags", Value: bson.D{}}}}}, false},
 		"ended with a write":   {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "done", Value: bson.A{binary(secret)}}}}}, false},
+		"had transactions":     {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "v", Value: int32(2)}, {Key: "tags", Value: bson.D{}}}}}, true},
+		"a newer version":      {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "v", Value: int32(3)}}}}, false},
 		"with a break":         {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "broken", Value: idle}}}}, false},
 		"just upserted":        {[]bson.E{{Key: "lock", Value: bson.D{}}}, false},
 		"no fence":             {[]bson.E{{Key: "lock", Value: bson.D{{Key: "tags", Value: bson.D{}}}}}, false},
@@ -401,5 +403,70 @@ func TestTokensIncreaseOverADeletion(t *testing.T) {
 		p.clock.Pass(admin.MinIdle + time.Second)
 		sweep(1)
 		p.clock.Set(p.clock.Now().Add(-admin.MinIdle)) // the next grant goes through a router that is behind
+	}
+}
+
+// A removal that was answered is no failure, whatever becomes of the call's context then.
+func TestBreakThatWasAnswered(t *testing.T) {
+	p := newPlace(t)
+	p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, time.Minute))))
+	seen := p.inspect(1, p.clocked()).Entries[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	coll := p.whenFirst("findAndModify", cancel, options.Client())
+	if gone, err := admin.Break(ctx, coll, seen, p.clocked()); err != nil || gone.ID != named("ann") {
+		t.Errorf("Break = %v, %v; the document is %v", gone, err, p.stored(1))
+	}
+}
+
+// mark is that of an entry under which there may be transactions.
+func mark() bson.E {
+	return bson.E{Key: "fenced", Value: bson.D{{Key: "id", Value: binary(named("mark"))}, {Key: "slots", Value: int32(1)}}}
+}
+
+// A sweep leaves an entry with a mark that was extended in the meantime, or that had expired by a clock that was ahead,
+// doesn't settle its transactions, and goes on with the others.
+func TestSweepLeavesAMarkThatIsLive(t *testing.T) {
+	for name, meanwhile := range map[string]func(p *place) error{
+		"extended": func(p *place) error { // as by a Touch of its token
+			_, err := p.Hand.UpdateOne(context.Background(), bson.M{"_id": 1}, bson.M{"$set": bson.M{"lock.tags.write.$[].expires": at(time.Minute)}})
+			return err
+		},
+		"a clock that was ahead": func(p *place) error { p.clock.Set(at(-2 * time.Second)); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mongotest.Own(t, locktest.ReplicaSet())
+			p := newPlace(t)
+			p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, -time.Second, mark()))))
+			p.Insert(idIs(2), lock(9, tag("write", entry("bob", 3, 4, -time.Minute))))
+			coll := p.whenFirst("find", func() {
+				if err := meanwhile(p); err != nil {
+					t.Error(err)
+				}
+			}, options.Client())
+			if count, err := admin.Sweep(fixture.Bounded(t), coll, p.clocked()); err != nil || count != (admin.Count{Removed: 1}) {
+				t.Errorf("%+v, %v", count, err)
+			}
+			if n, err := p.Hand.Database().Collection("doclock.fences").CountDocuments(t.Context(), bson.M{}); err != nil || n != 0 {
+				t.Errorf("%d fences are settled, %v", n, err)
+			}
+		})
+	}
+}
+
+// A document that can't be written doesn't keep the others from being released, also if its
+// entry has a mark, which is removed by a command of its own.
+func TestSweepGoesOnAfterARefusalOfAMark(t *testing.T) {
+	p := newPlace(t)
+	p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, -time.Minute, mark()))))
+	p.Insert(idIs(2), lock(9, tag("write", entry("bob", 3, 4, -time.Minute))))
+	net := faultnet.New()
+	net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
+		return bson.M{"ok": 0, "code": 121, "codeName": "DocumentValidationFailure", "errmsg": "the validator"}
+	})
+	coll := p.Through(options.Client().SetDialer(net))
+	count, err := admin.Sweep(fixture.Bounded(t), coll, p.clocked())
+	if err == nil || !strings.Contains(err.Error(), "the validator") || count.Removed != 1 {
+		t.Errorf("%+v, %v", count, err)
 	}
 }

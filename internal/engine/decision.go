@@ -236,7 +236,7 @@ func (d decision) idle(idle time.Duration, shardKey []string) expr {
 	return cond(call("$eq", call("$type", d.lock), "object"),
 		all(
 			call("$eq", count("$$ROOT"), call("$add", fields...)),
-			call("$eq", count(d.lock), call("$add", 1, present(d.lock+"."+tagsKey))),
+			call("$eq", count(d.lock), call("$add", 1, present(d.lock+"."+tagsKey), present(d.lock+"."+versionKey))),
 			call("$gt", d.lock+"."+fenceKey, 0),
 			call("$lte", d.lock+"."+fenceKey, call("$subtract", call("$toLong", d.now), idle.Milliseconds())),
 			not(d.someEntry(nil, d.live())),
