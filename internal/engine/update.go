@@ -42,10 +42,13 @@ const (
 func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOneOptions]) (*Update, error) {
 	u, o := &Update{}, options.UpdateOneOptions{}
 	for _, lister := range opts {
-		if lister == nil {
+		if v := reflect.ValueOf(lister); lister == nil || v.Kind() == reflect.Pointer && v.IsNil() { // as the driver's UpdateOne
 			continue
 		}
 		for _, set := range lister.List() {
+			if set == nil {
+				continue
+			}
 			if err := set(&o); err != nil {
 				return nil, err
 			}

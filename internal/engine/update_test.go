@@ -187,3 +187,14 @@ type lister struct{ err error }
 func (l lister) List() []func(*options.UpdateOneOptions) error {
 	return []func(*options.UpdateOneOptions) error{func(*options.UpdateOneOptions) error { return l.err }}
 }
+
+// A nil *UpdateOneOptionsBuilder is no option, as for the driver's UpdateOne, and so is a nil setter.
+func TestUpdateWithNilOptions(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t, hello()).peer(relations.Exclusive())
+	none := (*options.UpdateOneOptionsBuilder)(nil)
+	empty := &options.UpdateOneOptionsBuilder{Opts: []func(*options.UpdateOneOptions) error{nil}}
+	if _, err := p.ParseUpdate(bson.M{"$set": bson.M{"a": 1}}, none, empty); err != nil {
+		t.Error(err)
+	}
+}
