@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // row has the relations of one tag, in the form of monglock's lockRelationships.
@@ -103,7 +104,7 @@ func read(text []byte) (Rules, error) {
 	if err := decode(text, &rows); err != nil {
 		return nil, fmt.Errorf(`%w (rules are {"tag": {its relations}, …})`, err)
 	}
-	if key := repeated(json.NewDecoder(bytes.NewReader(text))); key != "" {
+	if key := repeated(json.NewDecoder(bytes.NewReader(text)), 0); key != "" {
 		return nil, fmt.Errorf("%q is there twice in one object (put both together)", key)
 	}
 	rules := Rules{}
@@ -136,9 +137,9 @@ func decode(text []byte, into any) error {
 	return err
 }
 
-// repeated is a key that an object of the text has twice, or none. Package json takes the last of them: a relation
-// would be lost.
-func repeated(d *json.Decoder) string {
+// repeated is a key that an object of the text has twice, or none. Package json takes the last of them, and below the
+// tags it ignores the case: a relation would be lost.
+func repeated(d *json.Decoder, depth int) string {
 	open, _ := d.Token()
 	if _, nested := open.(json.Delim); !nested {
 		return ""
@@ -148,12 +149,16 @@ func repeated(d *json.Decoder) string {
 		if open == json.Delim('{') {
 			token, _ := d.Token()
 			key := token.(string)
-			if seen[key] {
+			same := key
+			if depth > 0 {
+				same = strings.ToUpper(key)
+			}
+			if seen[same] {
 				return key
 			}
-			seen[key] = true
+			seen[same] = true
 		}
-		if key := repeated(d); key != "" {
+		if key := repeated(d, depth+1); key != "" {
 			return key
 		}
 	}

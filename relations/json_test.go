@@ -149,3 +149,20 @@ func FuzzUnmarshalJSON(f *testing.F) {
 		}
 	})
 }
+
+// Package json takes "Cooperative" for "cooperative", and the last of both: two writers would hold at once.
+func TestUnmarshalJSONLosesNoRelation(t *testing.T) {
+	for _, text := range []string{
+		`{"read":{}, "write":{"cooperative":["write"], "Cooperative":["read"]}}`,
+		`{"slot":{"assertive":[{"tag":"slot","allow":1,"ALLOW":9}]}}`,
+	} {
+		var rules Rules
+		if err := rules.UnmarshalJSON([]byte(text)); !errors.Is(err, ErrInvalidRules) {
+			t.Errorf("%s became %v, %v", text, rules, err)
+		}
+	}
+	var rules Rules // tags are names, letter by letter
+	if err := rules.UnmarshalJSON([]byte(`{"s":{}, "S":{"cooperative":["S"]}}`)); err != nil || len(rules) != 2 {
+		t.Errorf("%v, %v", rules, err)
+	}
+}
