@@ -56,8 +56,8 @@ func (o commonOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(&c.
 // TTL is how long a lease lasts without a renewal, counted from the send of its
 // acquire. Default 10 s, from [MinTTL] to [MaxTTL], cut to whole milliseconds. That of
 // an acquire goes before [TagTTL], and TagTTL before the Locker's. A waiting entry lives
-// for 5 s after each confirm, or for the TTL if that is shorter. docs/protocol.md has
-// measured which TTL survives a broken connection.
+// for 5 s after each confirm, or for the Locker's TTL if that is shorter. docs/protocol.md
+// has measured which TTL survives a broken connection.
 func TTL(d time.Duration) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.TTL = d.Truncate(time.Millisecond)

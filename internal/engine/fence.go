@@ -77,7 +77,7 @@ func (e *Engine) SetMark(ctx context.Context, g Grant, before, m Mark) (Answer, 
 		comment: forMark,
 		query:   e.Guard(g, bson.E{Key: markIDKey, Value: bson.D{{Key: "$in", Value: bson.A{had, idValue(m.ID)}}}}),
 		update: bson.A{bson.D{{Key: "$set", Value: bson.D{
-			{Key: e.Field + "." + versionKey, Value: version},
+			{Key: e.Field + "." + versionKey, Value: call("$max", "$"+e.Field+"."+versionKey, version)},
 			{Key: e.path(g.Tag), Value: inPlace("$"+e.path(g.Tag), idValue(g.ID), marked)},
 		}}}},
 	}
@@ -102,7 +102,7 @@ func (e *Engine) MakeFence(ctx context.Context, f Fence) error {
 	if !e.indexed.Load() {
 		index := bson.D{{Key: "key", Value: bson.D{{Key: usedKey, Value: 1}}}, {Key: "name", Value: usedKey + "_1"}, {Key: "expireAfterSeconds", Value: int64(fenceLife.Seconds())}}
 		_, err := e.run(ctx, value(bson.D{{Key: "createIndexes", Value: fencesName}, {Key: "indexes", Value: bson.A{index}}, {Key: "comment", Value: forFence}}).Document())
-		e.indexed.Store(err == nil || AsFailure(err).Refused())
+		e.indexed.Store(err == nil || !AsFailure(err).Passes)
 	}
 	_, err := e.fences(ctx, forFence, upsertOf(f.query(), unused))
 	return err

@@ -417,3 +417,18 @@ func TestRule23SuccessorsHaveNoKey(t *testing.T) {
 		})
 	}
 }
+
+// A mark doesn't take its version from a lock that a newer program has written meanwhile.
+func TestMarkKeepsANewerVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	w.Change(bson.M{"$set": bson.M{"lock.v": 3}})
+	if got, err := p.SetMark(t.Context(), g, Mark{}, Mark{ID: cid, Slots: 1}); err != nil || got.Outcome != Applied {
+		t.Fatal(got.Outcome, err)
+	}
+	if v, _ := w.Stored().Lookup("lock", "v").AsInt64OK(); v != 3 {
+		t.Errorf("v is %d", v)
+	}
+}
