@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -124,7 +125,7 @@ func sendReleases(ctx context.Context, all []*departure) {
 		d.giveUp() // before anything is sent
 	}
 	ctx = counted(ctx, leases)
-	missing, unsure, err := settle(ctx, all[0].Lease, func(ctx context.Context) (int, error) { return all[0].commands.ReleaseAll(ctx, grants) })
+	missing, unsure, err := settle(ctx, longest(all), func(ctx context.Context) (int, error) { return all[0].commands.ReleaseAll(ctx, grants) })
 	switch {
 	case engine.AnsweredPartly(err), err == nil && missing > 0: // some are released
 		readReleases(ctx, all, grants, missing, unsure)
@@ -147,6 +148,11 @@ func sendReleases(ctx context.Context, all []*departure) {
 	}
 }
 
+// longest is the lease whose entry is kept for longest: for as long the command is repeated.
+func longest(all []*departure) *Lease {
+	return slices.MaxFunc(all, func(a, b *departure) int { return cmp.Compare(a.kept(), b.kept()) }).Lease
+}
+
 var errSomeMissing = errors.New("some of the entries that were to be released together were not there, and nobody knows which")
 
 // readReleases gives the verdicts after a command that has not found some of the entries.
@@ -154,7 +160,7 @@ var errSomeMissing = errors.New("some of the entries that were to be released to
 // be lost are as many as were missing, and no attempt before has released some, they are;
 // else nobody knows which.
 func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, missing int, unsure error) {
-	standing, _, err := settle(ctx, all[0].Lease, func(ctx context.Context) ([]engine.Standing, error) {
+	standing, _, err := settle(ctx, longest(all), func(ctx context.Context) ([]engine.Standing, error) {
 		standing, _, err := all[0].commands.Standing(ctx, grants)
 		return standing, err
 	})
@@ -244,7 +250,8 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 }
 
 // renewTogether renews leases of one Locker, whose gates are locked, with one command, which
-// it repeats while all are valid. alone says that one of them may be the reason why it fails.
+// it repeats while all are valid. alone says that one of them may be the reason why it fails, or
+// that the others may be valid for longer.
 func renewTogether(leases []*Lease) (alone bool, err error) {
 	left := leases[0].Remaining()
 	for _, l := range leases {
@@ -260,5 +267,5 @@ func renewTogether(leases []*Lease) (alone bool, err error) {
 		}
 		return err
 	})
-	return alone, err
+	return alone || err != nil && ctx.Err() != nil && engine.PanicIn(err) == nil, err
 }

@@ -175,3 +175,34 @@ func TestALossThatARenewalOfSeveralFinds(t *testing.T) {
 		})
 	}
 }
+
+// briefAndLong are two leases of one Locker, of which the first lives for two seconds. No server answers for five.
+func (r *rig) briefAndLong() []*Lease {
+	var leases []*Lease
+	for i, d := range []time.Duration{2 * time.Second, time.Minute} {
+		leases = append(leases, r.New(r.grantBy(100+i, "write", engine.Terms{TTL: d}), r.engine.Clocks()))
+	}
+	r.fault(func(context.Context, call) error { return errors.New("no server is there") })
+	time.AfterFunc(5*time.Second, func() { r.fault(nil) })
+	return leases
+}
+
+// A release of several is repeated for as long as that of the one that lasts longest.
+func TestReleaseOfSeveralTTLs(t *testing.T) {
+	virtual(t, func(r *rig) {
+		leases := r.briefAndLong()
+		err := ReleaseAll(r.Context(), leases)[1]
+		if err != nil || len(r.entries(leases[1])) != 0 {
+			t.Errorf("%v; in the document are %v", err, r.entries(leases[1]))
+		}
+	})
+}
+
+// A lost lease doesn't stop the renewal of the others.
+func TestRenewalOfSeveralTTLs(t *testing.T) {
+	virtual(t, func(r *rig) {
+		errs := RenewAll(r.Context(), r.briefAndLong())
+		r.wantErr("the brief one", errs[0], doclock.ErrLost)
+		r.wantErr("the long one", errs[1], nil)
+	})
+}
