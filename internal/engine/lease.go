@@ -17,6 +17,8 @@ type Grant struct {
 	TTL  time.Duration
 	Most time.Duration // of its terms
 
+	Chosen bool // its terms have the TTL
+
 	// LastDone is the newest id in `done` in the grant's image, or Nil. While
 	// that id is still there, no later id was pushed out.
 	LastDone uuid.UUID
@@ -30,7 +32,7 @@ type Grant struct {
 // Grant reads the grant of a request from an image that has the entry.
 func (e *Engine) Grant(img *Image, r Request) Grant {
 	own, _ := img.Lock.Find(r.Tag, r.ID)
-	g := Grant{Entry: own, Pin: e.Pin(img), TTL: e.LeaseBy(r.Tag, r.Terms), Most: r.Terms.Most}
+	g := Grant{Entry: own, Pin: e.Pin(img), TTL: e.LeaseBy(r.Tag, r.Terms), Most: r.Terms.Most, Chosen: r.Terms.TTL > 0}
 	if len(img.Lock.Entries) == 1 {
 		g.Alone = img.Lock.Fence
 	}

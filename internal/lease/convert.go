@@ -35,13 +35,13 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 		l.unlockAll()
 		return nil, err
 	}
-	to := l.conversion(tag)
+	to, v := l.conversion(tag), new(verdict)
 	got, err := runFor(ctx, l, l.sending(nil), func(ctx context.Context) converted {
 		defer func() {
 			l.renewing.unlock()
 			l.allowTransactions()
 		}()
-		return l.sendConversion(ctx, to)
+		return l.sendConversion(ctx, v, to)
 	}, func(got converted) {
 		defer l.writing.unlock()
 		if got.lease != nil {
@@ -54,7 +54,7 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	if revoked(err) {
 		l.resume()
 	}
-	l.emitUnknown(ctx, nil, cmp.Or(err, got.err))
+	l.emitUnknown(ctx, v, cmp.Or(err, got.err))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (l *Lease) resume() {
 // acquire has chosen, or else its own tag's.
 func (l *Lease) conversion(tag string) engine.Request {
 	r := engine.Request{Tag: tag, ID: uuid.New()}
-	if l.grant.TTL != l.engine.LeaseBy(l.grant.Tag, engine.Terms{Most: l.grant.Most}) {
+	if l.grant.Chosen {
 		r.Terms.TTL = l.grant.TTL
 	}
 	return r
@@ -112,7 +112,7 @@ func (l *Lease) conversion(tag string) engine.Request {
 
 // sendConversion sends the conversion and judges its answer. It takes the number of
 // the next write.
-func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted {
+func (l *Lease) sendConversion(ctx context.Context, v *verdict, to engine.Request) converted {
 	if err := l.declaredLoss(); err != nil {
 		l.resume()
 		return converted{err: err}
@@ -126,14 +126,14 @@ func (l *Lease) sendConversion(ctx context.Context, to engine.Request) converted
 		return converted{err: l.failed("convert", err)}
 	case err != nil:
 		err = l.unknown("convert", unsure)
-		l.withdraw(ctx, to, err)
+		l.withdraw(ctx, v, to, err)
 		return converted{err: err}
 	case got.Outcome == engine.Granted:
 		return converted{lease: l.succeedBy(got, to), sent: got.Sent}
 	case got.Outcome == engine.Conflict:
 		if settled, _ := l.leases.Settle(ctx, l.engine.Unsettled(got.Image, to)); len(settled) > 0 {
 			to.Settled = append(to.Settled, settled...)
-			return l.sendConversion(ctx, to)
+			return l.sendConversion(ctx, v, to)
 		}
 		l.resume()
 		return converted{err: l.conflict(got.Image, to.Tag)}
@@ -176,8 +176,9 @@ func (l *Lease) discard(ctx context.Context) {
 // withdraw ends a lease whose conversion has no answer: nobody knows which entry
 // is there. It releases the old entry first: without that one no late attempt makes the
 // new one. If its release is refused or not sent, the holder may release it.
-func (l *Lease) withdraw(ctx context.Context, to engine.Request, err error) {
+func (l *Lease) withdraw(ctx context.Context, v *verdict, to engine.Request, err error) {
 	released := l.sendRelease(attempt.Detached(ctx), &handoff{lease: l}, nil)
+	l.emitUnknown(ctx, v, err) // before the end, and once
 	l.emitEnds(ctx, doclock.HowConverted, err)
 	unanswered := oneAttempt(to)
 	if repeatable(released) {

@@ -249,3 +249,13 @@ func TestConversionOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 		r.wantSent("release")
 	})
 }
+
+// A TTL that the acquire has chosen is kept also if it is that of its tag.
+func TestConversionKeepsAChosenTTLThatIsTheTags(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.New(r.grantBy(1, "write", engine.Terms{TTL: ttl}), r.engine.Clocks())
+		if next := r.convert(h, nil); next.grant.TTL != ttl {
+			t.Errorf("the chosen TTL became %v", next.grant.TTL)
+		}
+	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
+}

@@ -205,3 +205,27 @@ func TestEventsOfAConversionThatNobodyWaitsFor(t *testing.T) {
 		}
 	})
 }
+
+// The unknown outcome of a conversion is told before the end that it makes.
+func TestEventsOfAConversionThatIsRefusedAfterADoubt(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		h := r.announced(1, "write")
+		sent := 0
+		r.fault(func(_ context.Context, c call) error {
+			if c.name != "convert" {
+				return nil
+			}
+			if sent++; sent == 1 {
+				return errors.New("no answer")
+			}
+			return &engine.Failure{Nothing: true}
+		})
+		_, err := h.Convert(context.Background(), "read")
+		r.wantErr("Convert", err, doclock.ErrOutcomeUnknown)
+		all := e.take()[1:]
+		if len(all) != 2 || all[0].Kind != doclock.EventOutcomeUnknown || all[1].How != doclock.HowConverted {
+			t.Errorf("got %+v", all)
+		}
+	})
+}
