@@ -673,3 +673,37 @@ func TestNoTransactionIsLeftOpen(t *testing.T) {
 		ok(s, held.Release(s.Context()))
 	})
 }
+
+// The context of a transaction's function ends with the function, also by its panic.
+func TestContextOfATransactionThatPanics(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		var work context.Context
+		func() {
+			defer func() { _ = recover() }()
+			_ = held.WithTransaction(s.Context(), func(ctx context.Context) error { work = ctx; panic("the function's own") })
+		}()
+		if work.Err() == nil {
+			s.Error("its context goes on")
+		}
+		ok(s, held.Release(s.Context()))
+	})
+}
+
+// The commit of several leases' transaction counts for each of them.
+func TestEventsCountACommitOfSeveral(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		h, observed := hear(s)
+		c := s.client(relations.Exclusive(), observed)
+		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
+		must(s, err)
+		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
+		must(s, leases.Release(s.Context()))
+		if e := h.of(doclock.EventReleased); len(e) != 2 || e[0].Commands != e[1].Commands {
+			s.Errorf("%+v", e)
+		}
+	})
+}

@@ -217,6 +217,7 @@ func (t *transaction) attempt(ctx context.Context, fn func(context.Context) erro
 		return t.judge(ctx, err)
 	}
 	work, stop := t.follow(inside)
+	defer stop() // fn may panic
 	err := Only(nil, fn(work))
 	stop()
 	switch {
@@ -347,7 +348,9 @@ func (t *transaction) commit(ctx context.Context) error {
 	p := t.parts[0]
 	fresh := validity{from: p.engine.Clocks(), ttl: settledFor}
 	t.commits++
-	_, refused := p.inside(attempt.Detached(ctx), func(ctx context.Context) (bool, error) { return true, p.engine.Commit(ctx, t.session) })
+	sending, sent := context.WithTimeout(counted(attempt.Detached(ctx), t.leases), p.bounds().Timeout)
+	refused := p.engine.Commit(sending, t.session)
+	sent()
 	if refused == nil {
 		return nil
 	}
