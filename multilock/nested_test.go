@@ -301,3 +301,39 @@ func TestNestedWait(t *testing.T) {
 		p.release(p.got(ticket.Wait(p.Context())))
 	})
 }
+
+// Who has left a shared lease waits for its other users, as for anybody: the lease is not his context's any more.
+func TestRule21WhoHasLeftIsNotNested(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, doclock.Lease) error{
+		"returned": func(context.Context, doclock.Lease) error { return nil },
+		"released": func(ctx context.Context, lease doclock.Lease) error { return lease.Release(ctx) },
+	} {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.WritePreferring(), doclock.ShareInProcess("read"))
+			got := make(chan error, 1)
+			var other doclock.Lease
+			ok(p, l.Do(p.Context(), flowers, "read", func(ctx context.Context, lease doclock.Lease) error {
+				if other = p.acquire(l, "read"); other.ID() != lease.ID() {
+					p.Error("they don't share")
+				}
+				err := end(ctx, lease)
+				go func() {
+					if name == "returned" {
+						<-ctx.Done()
+					}
+					held, err := l.Acquire(context.WithoutCancel(ctx), flowers, "write")
+					if err == nil {
+						err = held.Release(context.WithoutCancel(ctx))
+					}
+					got <- err
+				}()
+				synctest.Wait()
+				return err
+			}))
+			time.Sleep(time.Second)
+			p.release(other)
+			ok(p, <-got)
+		})
+	}
+}

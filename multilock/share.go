@@ -48,7 +48,7 @@ type share struct {
 // shares says that the caller may use a lease with others: it asks for nothing of its own,
 // and doesn't wait for itself.
 func (c *call) shares() bool {
-	return c.filter.Exact && len(c.into) == 0 && c.request.Terms == (engine.Terms{}) && c.request.TakeOver == nil && !c.alone &&
+	return c.filter.Exact && !c.skip && len(c.into) == 0 && c.request.Terms == (engine.Terms{}) && c.request.TakeOver == nil && !c.alone &&
 		slices.Contains(c.locker.engine.Shared, c.request.Tag) && !slices.ContainsFunc(c.holding, c.isOf)
 }
 
@@ -342,7 +342,7 @@ func (u *user) Err() error { return cmp.Or(u.check(), u.Lease.Err()) }
 func (u *user) Done() <-chan struct{} { return u.life.Done() }
 
 func (u *user) KeepAlive(ctx context.Context) context.Context {
-	kept, end := u.Keep(ctx)
+	kept, end := u.Keep(ctx, u.life)
 	if cause := context.Cause(u.life); cause != nil {
 		end(cause) // at once
 	}
@@ -353,8 +353,10 @@ func (u *user) KeepAlive(ctx context.Context) context.Context {
 
 // Work is the lease's, renewed for this user no longer than he has it.
 func (u *user) Work(ctx context.Context) (work context.Context, end context.CancelCauseFunc) {
-	work, endLease := u.Lease.Work(ctx)
+	life, returned := context.WithCancel(u.life)
+	work, endLease := u.WorkOf(ctx, life)
 	return work, func(cause error) {
+		returned()
 		if cause == nil {
 			u.KeepAlive(context.WithoutCancel(ctx))
 			cause = u.Released()

@@ -473,3 +473,23 @@ func TestASharedLeaseThatRanOutIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A claim shares no acquire: one that waits with it would hear that there is no document.
+func TestRule21AClaimSharesNothing(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll, doclock.PollInterval(time.Minute))
+		p.try(p.plain(relations.WritePreferring()), "write").KeepAlive(p.Context())
+		claim := acquire(p, p.Context(), l, "read", doclock.SkipLocked())
+		synctest.Wait()
+		err := errOf(l.Acquire(p.within(time.Second), flowers, "read"))
+		p.want(err, doclock.ErrConflict)
+		p.wantNot(err, doclock.ErrNotFound)
+		time.Sleep(20 * time.Minute) // it polls seldom by now
+		begun := time.Now()
+		p.rest(l)
+		p.want(errOf(claim.wait()), doclock.ErrClosed)
+		if took := time.Since(begun); took > time.Second {
+			p.Errorf("Close took %v", took)
+		}
+	})
+}

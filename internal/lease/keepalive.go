@@ -13,9 +13,11 @@ import (
 
 func (l *Lease) KeepAlive(ctx context.Context) context.Context { return l.keep(ctx, false) }
 
-// Keep is KeepAlive for a user of a shared lease: end ends the context before the lease.
-func (l *Lease) Keep(ctx context.Context) (kept context.Context, end context.CancelCauseFunc) {
+// Keep is KeepAlive for a user of a shared lease, who has it until life ends: end ends the
+// context before the lease.
+func (l *Lease) Keep(ctx, life context.Context) (kept context.Context, end context.CancelCauseFunc) {
 	k := l.keep(ctx, false)
+	k.life = life
 	return k, k.end
 }
 
@@ -24,7 +26,13 @@ func (l *Lease) Keep(ctx context.Context) (kept context.Context, end context.Can
 // cause. If that is nil, the function has returned, and a release follows, which may have
 // to wait for a write: the lease is renewed until it is sent.
 func (l *Lease) Work(ctx context.Context) (work context.Context, end context.CancelCauseFunc) {
+	return l.WorkOf(ctx, context.Background())
+}
+
+// WorkOf is Work for a user of a shared lease, who has it until life ends.
+func (l *Lease) WorkOf(ctx, life context.Context) (work context.Context, end context.CancelCauseFunc) {
 	kept := l.keep(ctx, true)
+	kept.life = life
 	return kept, kept.endWork(l.Released())
 }
 
@@ -87,7 +95,8 @@ type keptContext struct {
 	standing atomic.Int32    // those that have not ended
 	outer    context.Context // the one that KeepAlive was given
 	end      context.CancelCauseFunc
-	release  func() // follows the release of all, which doesn't end the context then; or nil
+	life     context.Context // of the user of a shared lease; or nil
+	release  func()          // follows the release of all, which doesn't end the context then; or nil
 }
 
 func newKeptContext(ctx context.Context, leases ...*Lease) *keptContext {
@@ -172,8 +181,9 @@ func HeldBy(ctx context.Context) (all []*Lease) {
 		if !made {
 			return all
 		}
+		left := kept.life != nil && kept.life.Err() != nil
 		for _, l := range kept.leases {
-			if !slices.Contains(all, l) {
+			if !left && !slices.Contains(all, l) {
 				all = append(all, l)
 			}
 		}
