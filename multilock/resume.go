@@ -81,7 +81,11 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	l.queues.Resumed(c.lane, got.Image, c.begun)
 	// The entry is left to the users of the token again: a later release leaves no remainder for
 	// a lease that nobody got. If the detach fails, the entry stays as it is, and the token good.
-	if err := c.decode(got.Image, func() { _, _ = resumed.Detach(ctx) }); err != nil {
+	if err := c.decode(got.Image, func() {
+		again, cancel := context.WithTimeout(attempt.Detached(ctx), c.bounds.Timeout) // ctx may have ended meanwhile
+		defer cancel()
+		_, _ = resumed.Detach(again)
+	}); err != nil {
 		return nil, err
 	}
 	return resumed, nil

@@ -398,3 +398,24 @@ func TestConversionIsRefused(t *testing.T) {
 	}
 	p.release(lease)
 }
+
+// leaving is a document whose decoding takes until its caller's context has ended, and fails.
+type leaving struct{ leave func() }
+
+func (d *leaving) UnmarshalBSON([]byte) error { d.leave(); return errors.New("too late") }
+
+// A resume whose context ends while it decodes leaves the entry to the users of the token again.
+func TestResumeThatEndsWhileItDecodes(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		ctx, cancel := context.WithCancel(p.Context())
+		p.want(errOf(l.Resume(ctx, flowers, token, doclock.Into(&leaving{cancel}))), doclock.ErrNotAcquired)
+		synctest.Wait()
+		if e := p.entries("write"); len(e) != 1 || !e[0].Detached {
+			p.Errorf("the entry is %+v", e)
+		}
+		p.release(p.resume(l, token))
+		p.wantEntries() // no remainder
+	})
+}
