@@ -252,3 +252,16 @@ func TestPollInterval(t *testing.T) {
 		}
 	}
 }
+
+// What a claim sweeps in the background doesn't count for it.
+func TestEventsCountNoSweep(t *testing.T) {
+	t.Parallel()
+	onCluster(t, func(p *place) {
+		h, hear := p.heard()
+		l := p.plain(relations.Exclusive(), hear)
+		time.Sleep(11 * time.Second) // a sweep is due
+		slow := &deciding{func() { time.Sleep(time.Second) }}
+		p.release(p.got(l.TryAcquire(p.Context(), byName, "write", doclock.SkipLocked(), doclock.Into(slow))))
+		h.want("granted 1", "released 1")
+	})
+}

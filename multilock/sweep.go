@@ -94,7 +94,8 @@ func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) (freed bool) {
 // sweep sweeps in the background, once in a TTL of the Locker's life.
 func (c *claim) sweep(ctx context.Context) {
 	if whole := c.whole; c.locker.sweepIsDue(false) {
-		c.locker.ops.Go(func() { c.locker.sweepFor(attempt.Detached(ctx), whole) })
+		ctx = engine.WithSending(attempt.Detached(ctx), nil) // it counts for no acquire
+		c.locker.ops.Go(func() { c.locker.sweepFor(ctx, whole) })
 	}
 }
 
