@@ -260,10 +260,9 @@ func (w *world) foreign(i int8) {
 	w.outsideWrites--
 	w.commitAll()
 	w.note.fate = outsideWrites[i].name
-	before := w.doc
 	w.doc = outsideWrites[i].write(w)
-	if i == 6 && before != nil && w.doc.Lock.Fence < before.Lock.Fence {
-		w.ghost.undone = append(slices.Clip(w.ghost.undone), [2]int64{w.doc.Lock.Fence, before.Lock.Fence})
+	if i == 6 && w.doc != nil && w.doc.Lock.Fence < w.ghost.top {
+		w.ghost.undone = append(slices.Clip(w.ghost.undone), [2]int64{w.doc.Lock.Fence, w.ghost.top})
 	}
 	w.members[w.leader].known = w.doc
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5

@@ -394,6 +394,10 @@ func (w *world) unanswered(i int, c int8) {
 		w.doubt(i, c)
 	case remarking: // the transaction's find shows it
 		cl := &w.clients[i]
+		if cl.mark == maxMarks { // it was an abort
+			own.stage = closing
+			return
+		}
 		cl.mark++
 		cl.made, own.bold = 0, true
 		w.prepare(i, c)
