@@ -397,11 +397,10 @@ func (w *world) resolveLast(c *client, ev event) {
 	}
 }
 
-// passes reports whether an outside writer's old copy passes for the lock: it has got a later fence since, and no image
-// shows that it lacks the lease.
+// passes reports whether an old copy that an outside writer has put back passes for the lock: it is older than the
+// lease's end, a later grant has its fence, and no image shows that.
 func (w *world) passes(c *client, d *Document) bool {
-	return d != nil && d.Lock.Fence >= c.fence &&
-		slices.ContainsFunc(w.ghost.undone, func(fences [2]int64) bool { return fences[0] < c.fence && c.fence <= fences[1] })
+	return d != nil && d.Lock.Fence >= c.fence && c.fence <= w.ghost.undone
 }
 
 // provesAbsence reports whether an id that is not in done was never put there.

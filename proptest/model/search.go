@@ -58,10 +58,7 @@ func (k *keyer) world(w *world) {
 	put(k, w.limits)
 	put(k, [...]int{len(w.tokens), len(w.flight)})
 	put(k, w.ghost.erased)
-	put(k, len(w.ghost.undone))
-	for _, fences := range w.ghost.undone {
-		put(k, fences)
-	}
+	put(k, w.ghost.undone)
 	if w.doc == nil { // when it may be made anew
 		put(k, max(-1, w.ghost.top-w.slowest()))
 	}

@@ -28,15 +28,15 @@ type world struct {
 
 // ghost is knowledge for the properties that no participant has.
 type ghost struct {
-	top     int64      // the highest fence ever
-	grants  []grant    // all of them
-	applied []Update   // in order
-	denied  []Update   // updates whose client was told that they were not applied
-	settled []ID       // ids that must not be in the document any more
-	spared  []ID       // take-overs whose client was told that they have ended nothing, and won't
-	erased  bool       // an outside writer wrote or deleted the lock
-	undone  [][2]int64 // an outside writer put back a lock of the first fence for one of the second
-	born    int64      // when an outside writer made the document, on the true clock
+	top     int64    // the highest fence ever
+	grants  []grant  // all of them
+	applied []Update // in order
+	denied  []Update // updates whose client was told that they were not applied
+	settled []ID     // ids that must not be in the document any more
+	spared  []ID     // take-overs whose client was told that they have ended nothing, and won't
+	erased  bool     // an outside writer wrote or deleted the lock
+	undone  int64    // the highest fence when an outside writer put an old copy back
+	born    int64    // when an outside writer made the document, on the true clock
 }
 
 // grant is a lease as the server granted it.
@@ -261,8 +261,8 @@ func (w *world) foreign(i int8) {
 	w.commitAll()
 	w.note.fate = outsideWrites[i].name
 	w.doc = outsideWrites[i].write(w)
-	if i == 6 && w.doc != nil && w.doc.Lock.Fence < w.ghost.top {
-		w.ghost.undone = append(slices.Clip(w.ghost.undone), [2]int64{w.doc.Lock.Fence, w.ghost.top})
+	if i == 6 {
+		w.ghost.undone = w.ghost.top
 	}
 	w.members[w.leader].known = w.doc
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
