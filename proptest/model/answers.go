@@ -414,9 +414,6 @@ func (w *world) provesAbsence(c *client, d *Document) bool {
 	if d == nil || d.Field != Ours || d.Lock.Fence < c.fence {
 		return false
 	}
-	if _, there := d.Find(c.tag, c.id); there { // an update that releases would be refused without it
-		return false
-	}
 	if c.newest != 0 {
 		return slices.Contains(d.Lock.Done, c.newest) || w.cfg.protocol.Without.WitnessIsThere
 	}
