@@ -88,15 +88,16 @@ func (p *process) ask(tag string) Request {
 func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err error) {
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
+	defer p.Leave(w)
 	defer func() {
-		if held == uuid.Nil {
-			time.Sleep(time.Millisecond) // others go on before it leaves
+		if held != uuid.Nil {
+			return
 		}
-		if held == uuid.Nil && place.isTaken() {
+		time.Sleep(time.Millisecond) // others go on before it leaves
+		if place.isTaken() {
 			p.document.release(r.ID)
 			p.Removed(keyOfOne, r.ID)
 		}
-		p.Leave(w)
 	}()
 	for {
 		handed, err := p.Await(ctx, w)

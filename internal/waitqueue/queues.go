@@ -97,18 +97,18 @@ func (q *Queues) Asleep(w *Waiter) bool {
 func (q *Queues) next(w *Waiter, ended bool) (over bool, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch w.state {
-	case asking:
+	switch {
+	case w.state == asking:
 		return true, 0
-	case answered:
+	case w.state == answered:
 		w.queue.set(w, taking)
 		return true, 0
-	case promised:
+	case w.state == promised:
 		return false, untilAnswered
+	case ended:
+		w.queue.set(w, left)
+		return false, 0
 	default:
-		if ended {
-			w.queue.set(w, left)
-		}
 		w.queue.contended = true
 		return false, w.queue.pause(w)
 	}

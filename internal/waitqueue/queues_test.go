@@ -379,43 +379,51 @@ func TestNoHandoffToOneself(t *testing.T) {
 // A waiter whose wait has ended while it was promised the lock gets the answer, and not the
 // end of its wait: nobody else knows of its entry.
 func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
-	for name, end := range map[string]func(p *process, cancel func()){
-		"its caller leaves": func(_ *process, cancel func()) { cancel() },
-		"closed":            func(p *process, _ func()) { close(p.closing) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				p, first, second := ps[0], ps[0].ask("write"), ps[0].ask("write")
-				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
-				p.Report(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
-				p.Leave(holder)
-				grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}}
-				next := p.Next(grant)
-				var all sync.WaitGroup
-				all.Go(func() {
-					handed, err := p.Await(ctx, w)
-					if err != nil || handed == nil || handed.Outcome != engine.Granted {
-						d.fault("%v, %v", handed, err)
-					}
-				})
-				synctest.Wait()
-				end(p, cancel)
-				synctest.Wait()
-				p.HandedOver(grant, d.handoff(first.ID, *next))
-				all.Wait()
-				p.Leave(w)
-				d.release(second.ID)
-				p.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: second.ID}})
-			})
+	behindAHolder(t, func(ctx context.Context, p *process, w *Waiter, grant engine.Grant, end func()) {
+		d, next := p.document, p.Next(grant)
+		var all sync.WaitGroup
+		all.Go(func() {
+			handed, err := p.Await(ctx, w)
+			if err != nil || handed == nil || handed.Outcome != engine.Granted {
+				d.fault("%v, %v", handed, err)
+			}
 		})
-	}
+		synctest.Wait()
+		end()
+		synctest.Wait()
+		p.HandedOver(grant, d.handoff(grant.ID, *next))
+		all.Wait()
+		p.Leave(w)
+		d.release(w.ID)
+		p.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: w.ID}})
+	})
 }
 
 // A waiter whose wait has ended is promised no lock before it leaves: nobody else would know of
 // its entry.
 func TestAWaiterThatIsAboutToLeaveIsPromisedNothing(t *testing.T) {
+	behindAHolder(t, func(ctx context.Context, p *process, w *Waiter, grant engine.Grant, end func()) {
+		d := p.document
+		end()
+		if _, err := p.Await(ctx, w); err == nil {
+			d.fault("the wait has not ended")
+		}
+		next := p.Next(grant) // another goroutine's release, before Leave
+		p.Leave(w)
+		if next == nil {
+			d.release(grant.ID)
+			p.Released(grant)
+			return
+		}
+		d.fault("who has left is handed the lock")
+		p.HandedOver(grant, d.handoff(grant.ID, *next))
+	})
+}
+
+// behindAHolder runs a test of a waiter behind a holder of its process, for each way in which
+// its wait may end. The grant is the holder's.
+func behindAHolder(t *testing.T, test func(ctx context.Context, p *process, w *Waiter, grant engine.Grant, end func())) {
+	t.Helper()
 	for name, end := range map[string]func(p *process, cancel func()){
 		"its caller leaves": func(_ *process, cancel func()) { cancel() },
 		"closed":            func(p *process, _ func()) { close(p.closing) },
@@ -428,20 +436,7 @@ func TestAWaiterThatIsAboutToLeaveIsPromisedNothing(t *testing.T) {
 				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
 				p.Report(holder, Result{ID: first.ID, Held: true, Image: d.acquire(first.Request).Image, Document: keyOfOne})
 				p.Leave(holder)
-				grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}}
-				end(p, cancel)
-				if _, err := p.Await(ctx, w); err == nil {
-					d.fault("the wait has not ended")
-				}
-				next := p.Next(grant) // another goroutine's release, before Leave
-				p.Leave(w)
-				if next == nil {
-					d.release(first.ID)
-					p.Released(grant)
-					return
-				}
-				d.fault("who has left is handed the lock")
-				p.HandedOver(grant, d.handoff(first.ID, *next))
+				test(ctx, p, w, engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}}, func() { end(p, cancel) })
 			})
 		})
 	}
