@@ -243,24 +243,25 @@ func (c untilLease) Err() error            { return c.lease.Err() }
 
 // The end of a lease calls no context of the caller's own type under its mutex.
 func TestAContextOfTheCallersOwn(t *testing.T) {
-	for name, follow := range map[string]func(context.Context, *Lease) context.Context{
-		"KeepAlive": func(ctx context.Context, l *Lease) context.Context { return l.KeepAlive(ctx) },
-		"WithTransaction": func(ctx context.Context, l *Lease) context.Context {
-			work, _ := (&transaction{parts: []*part{{Lease: l}}}).follow(ctx)
-			return work
+	for name, under := range map[string]func(ctx context.Context, l *Lease, do func(context.Context)){
+		"KeepAlive": func(ctx context.Context, l *Lease, do func(context.Context)) { do(l.KeepAlive(ctx)) },
+		"WithTransaction": func(ctx context.Context, l *Lease, do func(context.Context)) {
+			_ = (&transaction{parts: []*part{{Lease: l}}}).call(ctx, func(ctx context.Context) error { do(ctx); return nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, coll := connected(t)
 			r := newRig(t, e, coll)
 			l := r.take(1, "write")
-			ctx := follow(untilLease{context.Background(), l}, l)
-			released := make(chan error, 1)
-			go func() { released <- l.Release(context.Background()) }()
+			released, ended := make(chan error, 1), make(chan error, 1)
+			go under(untilLease{context.Background(), l}, l, func(ctx context.Context) {
+				released <- l.Release(context.Background())
+				ended <- ctx.Err()
+			})
 			select {
 			case err := <-released:
-				if err != nil || ctx.Err() == nil {
-					t.Error(err, ctx.Err())
+				if end := <-ended; err != nil || end == nil {
+					t.Error(err, end)
 				}
 			case <-time.After(5 * time.Second):
 				t.Error("the release hangs")

@@ -216,10 +216,7 @@ func (t *transaction) attempt(ctx context.Context, fn func(context.Context) erro
 		t.abort(attempt.Detached(ctx))
 		return t.judge(ctx, err)
 	}
-	work, stop := t.follow(inside)
-	defer stop() // fn may panic
-	err := Only(nil, fn(work))
-	stop()
+	err := t.call(inside, fn)
 	switch {
 	case err != nil && engine.IsTransient(err) && ctx.Err() == nil:
 		return again{err}
@@ -232,18 +229,15 @@ func (t *transaction) attempt(ctx context.Context, fn func(context.Context) erro
 	return t.commit(ctx)
 }
 
-// follow is the function's context, which ends with the first loss.
-func (t *transaction) follow(ctx context.Context) (work context.Context, stop func()) {
+// call calls the function with a context that ends with the first loss, and with the
+// function, also by its panic.
+func (t *transaction) call(ctx context.Context, fn func(context.Context) error) error {
 	work, end := withCancel(ctx)
-	stops := []func(){func() { end(nil) }}
+	defer end(nil)
 	for _, p := range t.parts {
-		stops = append(stops, p.Follow(end))
+		defer p.Follow(end)()
 	}
-	return work, func() {
-		for _, stop := range slices.Backward(stops) {
-			stop()
-		}
-	}
+	return Only(nil, fn(work))
 }
 
 // lost is the first loss, or nil.
