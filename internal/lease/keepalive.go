@@ -95,13 +95,13 @@ type keptContext struct {
 	standing atomic.Int32    // those that have not ended
 	outer    context.Context // the one that KeepAlive was given
 	end      context.CancelCauseFunc
-	life     context.Context // of the user of a shared lease; or nil
+	life     context.Context // of the user of a shared lease; else it has no end
 	release  func()          // follows the release of all, which doesn't end the context then; or nil
 }
 
 func newKeptContext(ctx context.Context, leases ...*Lease) *keptContext {
 	inner, end := withCancel(ctx)
-	kept := &keptContext{Context: inner, leases: leases, outer: ctx, end: end}
+	kept := &keptContext{Context: inner, leases: leases, outer: ctx, end: end, life: context.Background()}
 	kept.standing.Store(int32(len(leases)))
 	return kept
 }
@@ -174,16 +174,15 @@ func (l *Lease) outer(ctx context.Context) context.Context {
 type heldKey struct{}
 
 // HeldBy are the leases that the context holds, or has held: those whose KeepAlive has
-// made it, or a parent of it.
+// made it, or a parent of it. A shared lease is not there once its user has left.
 func HeldBy(ctx context.Context) (all []*Lease) {
 	for {
 		kept, made := ctx.Value(heldKey{}).(*keptContext)
 		if !made {
 			return all
 		}
-		left := kept.life != nil && kept.life.Err() != nil
 		for _, l := range kept.leases {
-			if !left && !slices.Contains(all, l) {
+			if kept.life.Err() == nil && !slices.Contains(all, l) {
 				all = append(all, l)
 			}
 		}
