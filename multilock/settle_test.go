@@ -191,8 +191,7 @@ func TestClaimFreesADeadHoldersDocument(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
 		c, workers := s.client(relations.Exclusive()), s.client(relations.Exclusive())
-		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
-		must(s, err)
+		leases := c.acquireTwo()
 		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
 		s.mem.Cut(c.Client) // it is dead
 		time.Sleep(11 * time.Second)

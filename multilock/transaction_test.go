@@ -116,6 +116,14 @@ func (c *client) acquire(tag string, opts ...doclock.AcquireOption) doclock.Leas
 	return held
 }
 
+// acquireTwo acquires both documents.
+func (c *client) acquireTwo() multilock.Leases {
+	c.Helper()
+	leases, err := multilock.AcquireAll(c.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
+	must(c, err)
+	return leases
+}
+
 // resume makes a lease of a token, which others may resume, too.
 func (c *client) resume() (held doclock.Lease, token string) {
 	c.Helper()
@@ -327,8 +335,7 @@ func (s *shop) meets(first int, trouble func(s *shop)) {
 
 // doubtful runs a transaction of two leases that nobody can ask about: no server is reached from its commit on.
 func (s *shop) doubtful(c *client) (leases multilock.Leases, err error) {
-	leases, err = multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
-	must(s, err)
+	leases = c.acquireTwo()
 	c.sent.before(func(name string) {
 		if name == "commitTransaction" {
 			s.mem.Cut(c.Client)
@@ -635,8 +642,7 @@ func TestTransactionOfSeveral(t *testing.T) {
 	inShop(t, func(s *shop) {
 		h, observed := hear(s)
 		c := s.client(relations.Exclusive(), observed)
-		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
-		must(s, err)
+		leases := c.acquireTwo()
 		h.want("granted", "granted")
 		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { time.Sleep(time.Second); return c.insert(ctx, "ann") }))
 		for i, e := range h.want("committed", "committed") {
@@ -698,8 +704,7 @@ func TestEventsCountACommitOfSeveral(t *testing.T) {
 	inShop(t, func(s *shop) {
 		h, observed := hear(s)
 		c := s.client(relations.Exclusive(), observed)
-		leases, err := multilock.AcquireAll(s.Context(), c.locks.Want(doclock.ID(1), "write"), c.locks.Want(doclock.ID(2), "write"))
-		must(s, err)
+		leases := c.acquireTwo()
 		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
 		must(s, leases.Release(s.Context()))
 		if e := h.of(doclock.EventReleased); len(e) != 2 || e[0].Commands != e[1].Commands {
