@@ -159,7 +159,7 @@ func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Op
 //     that long ago (renewals don't count, so a long lease may have ended a moment
 //     ago);
 //   - have ended no lease with a write ([doclock.Lease.UpdateAndRelease] leaves its
-//     id in the lock), and of none was an entry removed by Break or Remove.
+//     id in the lock), and have lost no held entry to Break or Remove.
 //
 // Every other document stays, also one that an acquire with [doclock.Upsert] just
 // made, or that is locked in the meantime: the command that deletes checks all of

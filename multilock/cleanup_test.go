@@ -442,7 +442,7 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 	})
 }
 
-// Who waits for a clean-up is answered after 30 seconds, however long it rests.
+// A caller who waits for a clean-up gets its answer after 30 seconds, also while the clean-up rests for longer.
 func TestACleanUpIsAnsweredInTime(t *testing.T) {
 	t.Parallel()
 	for range 10 { // the rests are random

@@ -302,7 +302,7 @@ func TestNestedWait(t *testing.T) {
 	})
 }
 
-// Who has left a shared lease waits for its other users, as for anybody: the lease is not his context's any more.
+// A caller who has left a shared lease waits for its other users like any other: his context holds the lease no more.
 func TestRule21WhoHasLeftIsNotNested(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(context.Context, doclock.Lease) error{
