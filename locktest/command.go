@@ -209,9 +209,11 @@ func (s *Server) write(m *member, p *promise) error {
 			return errTooOld
 		case number == before.number && before.state != written:
 			return &value.Refusal{Code: 72, Message: "Must specify autocommit=false on all operations of a multi-statement transaction."}
-		case number == before.number:
+		case number == before.number && !value.IsMissing(before.reply):
 			p.reply, p.at, p.members = before.reply, before.at, members
 			return nil
+		case number == before.number && m.busy[session] == nil: // the first has waited, and its primary stepped down
+			p.call.Progress = before.far.Again()
 		}
 		s.abort(before)
 	}
@@ -230,8 +232,8 @@ func (s *Server) write(m *member, p *promise) error {
 		p.at, p.members = m.latest.at, members
 		return nil
 	}
-	if again && !p.waits {
-		next.did(session, first{number: number, reply: p.reply})
+	if again {
+		next.did(session, first{number: number, reply: p.reply, far: p.call.Progress})
 	}
 	s.add(m, next)
 	p.at, p.members = next.at, members

@@ -66,7 +66,8 @@ type image struct {
 type first struct {
 	number int64
 	at     point
-	reply  bson.RawValue
+	reply  bson.RawValue // missing while it waits
+	far    store.Progress
 	commit bool
 }
 

@@ -31,7 +31,7 @@ type Call struct {
 	Changed bool // it has changed something
 	Waits   bool // for the end of a transaction: it is to be executed again, and goes on from there
 	Inserts bool // what waits is an insert, which goes on when its time is up
-	progress
+	Progress
 }
 
 // command is one command on its way.

@@ -131,8 +131,8 @@ func (c *command) checkStatements(list string) error {
 	return nil
 }
 
-// progress is how far a command with statements has come that waits.
-type progress struct {
+// Progress is how far a command with statements has come that waits.
+type Progress struct {
 	next     int             // the statement that is to be executed
 	passed   []bson.RawValue // the _ids of the documents that it has passed already
 	changed  int             // how many of them are different now
@@ -141,6 +141,11 @@ type progress struct {
 	modified int
 	upserted []bson.RawValue
 	faults   []bson.RawValue
+}
+
+// Again is the progress for a repeat of the command elsewhere. The statement that waited begins anew.
+func (p Progress) Again() Progress {
+	return Progress{next: p.next, n: p.n, modified: p.modified, upserted: slices.Clip(p.upserted), faults: slices.Clip(p.faults)}
 }
 
 // each executes the statements of a command that has several. An error ends an ordered command, and one in a transaction;
