@@ -92,6 +92,9 @@ func (s *Server) run(m *member, call *store.Call) promise {
 		}
 	}
 	call.Now = m.now()
+	if call.Began.IsZero() || s.topology == replicaSet && (!call.Waits || command[0].Key == "findAndModify") { // which a member parses again
+		call.Began = call.Now
+	}
 	if s.topology != standalone {
 		call.Open = at.open
 	}

@@ -337,6 +337,36 @@ func TestARepeatOfAWriteThatWaits(t *testing.T) {
 	})
 }
 
+// $$NOW is when a command has come, also if it waits. A member takes it anew for a findAndModify; a router has sent its own.
+func TestTheTimeOfAWriteThatWaits(t *testing.T) {
+	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {
+		update := func(u any) error { _, err := orders.UpdateOne(t.Context(), order, u); return err }
+		now := bson.A{bson.M{"$set": bson.M{"at": "$$NOW"}}}
+		for name, c := range map[string]struct {
+			write func() error
+			later bool
+		}{
+			"update":        {func() error { return update(now) }, false},
+			"$currentDate":  {func() error { return update(bson.M{"$currentDate": bson.M{"at": true}}) }, true},
+			"findAndModify": {func() error { return orders.FindOneAndUpdate(t.Context(), order, now).Err() }, mem.Primary() != ""},
+		} {
+			ctx, session := within(t, mem.Client())
+			check(t, add(ctx, orders))
+			time.Sleep(time.Second) // or it might write the time that is there
+			began := time.Now()
+			written := later(c.write)
+			waits(t, name, written)
+			check(t, session.CommitTransaction(ctx))
+			check(t, <-written)
+			var stored struct{ At time.Time }
+			check(t, orders.FindOne(t.Context(), order).Decode(&stored))
+			if took := stored.At.Sub(began); took > 500*time.Millisecond != c.later {
+				t.Errorf("%s: its time is that after %v", name, took)
+			}
+		}
+	})
+}
+
 // The server aborts a transaction that is open for too long, at most half of the time later. Nobody has to send anything.
 func TestALongTransactionIsAborted(t *testing.T) {
 	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {

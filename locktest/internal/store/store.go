@@ -24,6 +24,7 @@ func New() *Store { return &Store{collections: map[string]*collection{}} }
 // Call is a command on its way to a store, and what it has done so far.
 type Call struct {
 	Now     time.Time
+	Began   time.Time // its $$NOW
 	Command value.Document
 	Open    *Open        // the transactions that are open beside it, if any may be
 	In      *Transaction // its own one, if it has one
@@ -70,14 +71,14 @@ func done(*command) (value.Document, error) { return nil, nil }
 
 // Run executes a command at the server's time now, beside no transaction, and returns the reply.
 func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
-	return s.Execute(&Call{Now: now, Command: document})
+	return s.Execute(&Call{Now: now, Began: now, Command: document})
 }
 
 // Execute executes a command, and returns the reply, or none if it waits.
 func (s *Store) Execute(call *Call) bson.RawValue {
 	c := &command{
 		Call: call, store: s, name: call.Command[0].Key, database: value.Text(call.Command.Get("$db")), Document: call.Command,
-		query: query.Query{Now: value.Time(call.Now), Strict: s.Strict},
+		query: query.Query{Now: value.Time(call.Began), Strict: s.Strict},
 	}
 	call.Waits, call.Inserts = false, false
 	var err error

@@ -83,7 +83,7 @@ func (c *command) findAndModify() (value.Document, error) {
 }
 
 func (c *command) updateOf(statement value.Document, spec bson.RawValue) update.Update {
-	return update.Update{Spec: spec, Filters: statement.Get("arrayFilters"), Query: c.query}
+	return update.Update{Spec: spec, Filters: statement.Get("arrayFilters"), Query: c.query, Now: value.Time(c.Now)}
 }
 
 // checkUpdate refuses an update that no document can be changed or made with.

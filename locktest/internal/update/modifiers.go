@@ -98,5 +98,5 @@ func currentDate(u Update, c change) (modifier, error) {
 	if c.operand.Type != bson.TypeBoolean && value.Text(kind) != "date" {
 		return nil, value.Unsupported("$currentDate of other types than a date (path %s)", c.path)
 	}
-	return func(bson.RawValue) (bson.RawValue, error) { return u.Query.Now, nil }, nil
+	return func(bson.RawValue) (bson.RawValue, error) { return u.Now, nil }, nil
 }

@@ -16,7 +16,8 @@ type Update struct {
 	Spec    bson.RawValue // operators, the stages of a pipeline, or a whole document
 	Filters bson.RawValue // the array filters
 	Query   query.Query
-	Insert  bool // the document is being inserted
+	Now     bson.RawValue // for $currentDate, which is not $$NOW if the command has waited
+	Insert  bool          // the document is being inserted
 }
 
 // Check refuses an update that a server would not parse, or that has an operator
