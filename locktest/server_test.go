@@ -52,6 +52,10 @@ func TestUnsupported(t *testing.T) {
 			_, err := orders.UpdateOne(ctx, one, bson.M{"$bit": bson.M{"total": bson.M{"xor": 1}}})
 			return err
 		}, "the update operator $bit"},
+		"$slice in an $addToSet": {func() error {
+			_, err := orders.UpdateOne(ctx, one, bson.M{"$addToSet": bson.M{"items": bson.D{{Key: "$each", Value: bson.A{3}}, {Key: "$slice", Value: -1}}}})
+			return err
+		}, "unexpected fields after $each"},
 		"an expression": {func() error {
 			_, err := orders.UpdateOne(ctx, one, bson.A{bson.M{"$set": bson.M{"total": bson.M{"$sqrt": 4}}}})
 			return err

@@ -112,6 +112,9 @@ func sorted(by bson.RawValue, elements []bson.RawValue) error {
 
 func addToSet(_ Update, c change) (modifier, error) {
 	more, err := added(c)
+	if err == nil && !value.IsMissing(value.Get(c.operand, "$each")) && len(value.Open(c.operand)) > 1 {
+		err = value.Refuse(value.BadValue, "Found unexpected fields after $each in $addToSet: %s", c.operand)
+	}
 	if err != nil {
 		return nil, err
 	}
