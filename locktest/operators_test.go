@@ -66,6 +66,31 @@ func compare(t *testing.T, colls map[string]*mongo.Collection, name string, run 
 	t.Logf("same: %s", name)
 }
 
+// What was not recorded is as MongoDB's source has it.
+func TestOperatorsAsInTheSource(t *testing.T) {
+	only := func(field string, e any) any { return op("$project", d{{"_id", 0}, {field, e}}) }
+	for name, c := range map[string]struct {
+		update, stage any
+		want          string
+	}{
+		"options beside a regex": {nil, only("x", op("$regexMatch", d{{"input", "$s"}, {"regex", bson.Regex{Pattern: "^a"}}, {"options", "i"}})), `{"x": true}`},
+	} {
+		coll := collection(t, locktest.New(t), d{{"_id", 1}, {"s", "Alice"}, {"list", a{d{{"n", a{1}}}, d{{"n", 3}}}}})
+		if c.update != nil {
+			_, err := coll.UpdateByID(t.Context(), 1, c.update)
+			check(t, err)
+		}
+		cursor, err := coll.Aggregate(t.Context(), a{c.stage}, options.Aggregate().SetLet(d{{"none", "$$REMOVE"}, {"some", 5}}))
+		var got []bson.Raw
+		if err == nil {
+			err = cursor.All(t.Context(), &got)
+		}
+		if err != nil || len(got) != 1 || got[0].String() != c.want {
+			t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
+		}
+	}
+}
+
 // The server's date is the clock's.
 func TestCurrentDate(t *testing.T) {
 	mem := locktest.New(t)

@@ -100,7 +100,13 @@ func TestUnsupported(t *testing.T) {
 		}, "an index with expireAfterSeconds"},
 		"a view":    {func() error { return mem.Client().Database("test").CreateView(ctx, "v", "orders", bson.A{}) }, "a collection with viewOn"},
 		"a command": {func() error { _, err := orders.Indexes().List(ctx); return err }, "the command listIndexes"},
-		"a regex":   {func() error { return orders.FindOne(ctx, bson.M{"name": bson.M{"$regex": "a(?=b)"}}).Err() }, "the regular expression"},
+		"options of a regex that has some": {func() error {
+			return orders.FindOne(ctx, bson.M{"name": bson.D{{Key: "$regex", Value: bson.Regex{Pattern: "^a", Options: "i"}}, {Key: "$options", Value: "s"}}}).Err()
+		}, "options set in both"},
+		"the same in an expression": {func() error {
+			return orders.FindOne(ctx, bson.M{"$expr": bson.M{"$regexMatch": bson.M{"input": "a", "regex": bson.Regex{Pattern: "^a", Options: "i"}, "options": "s"}}}).Err()
+		}, "specified in both"},
+		"a regex": {func() error { return orders.FindOne(ctx, bson.M{"name": bson.M{"$regex": "a(?=b)"}}).Err() }, "the regular expression"},
 	} {
 		if err := c.run(); !contains(err, c.says) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)

@@ -25,7 +25,7 @@ func (s *Scope) concat(e bson.RawValue) bson.RawValue {
 
 func (s *Scope) regexMatch(e bson.RawValue) bson.RawValue {
 	input := s.eval(value.Get(e, "input"))
-	pattern, flags := s.eval(value.Get(e, "regex")), value.Text(s.eval(value.Get(e, "options")))
+	pattern, options := s.eval(value.Get(e, "regex")), s.eval(value.Get(e, "options"))
 	text, ok := input.StringValueOK()
 	switch {
 	case value.IsNullish(input) || value.IsNullish(pattern):
@@ -33,12 +33,20 @@ func (s *Scope) regexMatch(e bson.RawValue) bson.RawValue {
 	case !ok:
 		return s.refusef(51104, "$regexMatch needs 'input' to be of type string")
 	}
-	source, ok := pattern.StringValueOK()
+	source, flags, ok := pattern.RegexOK()
 	if !ok {
-		source, flags, ok = pattern.RegexOK()
+		source, ok = pattern.StringValueOK()
 	}
-	if !ok {
+	switch {
+	case !ok:
 		return s.refusef(51105, "$regexMatch needs 'regex' to be of type string or regex")
+	case value.IsNullish(options):
+	case options.Type != bson.TypeString:
+		return s.refusef(51106, "$regexMatch needs 'options' to be of type string")
+	case flags != "":
+		return s.refusef(51107, "$regexMatch: found regex option(s) specified in both 'regex' and 'option' fields")
+	default:
+		flags = options.StringValue()
 	}
 	matches, err := regex.Match(source, flags, text)
 	if err != nil {

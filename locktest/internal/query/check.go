@@ -90,7 +90,11 @@ func checkOperator(name string, operand, condition bson.RawValue) error {
 	case "$type":
 		return checkTypes(operand)
 	case "$regex":
-		return checkRegex(operand, value.Get(condition, "$options"))
+		pattern, flags, err := regexOf(condition)
+		if err == nil {
+			_, err = regex.Match(pattern, flags, "")
+		}
+		return err
 	case "$options":
 		if value.IsMissing(value.Get(condition, "$regex")) {
 			return value.Refuse(value.BadValue, "$options needs a $regex")
@@ -144,19 +148,25 @@ func checkTypes(operand bson.RawValue) error {
 	return nil
 }
 
-func checkRegex(operand, options bson.RawValue) error {
+// regexOf is a condition's $regex, with its $options.
+func regexOf(condition bson.RawValue) (pattern, flags string, err error) {
+	operand, options := value.Get(condition, "$regex"), value.Get(condition, "$options")
 	pattern, flags, ok := operand.RegexOK()
 	if !ok {
 		pattern, ok = operand.StringValueOK()
 	}
-	if !ok {
-		return value.Refuse(value.BadValue, "$regex has to be a string")
+	switch {
+	case !ok:
+		err = value.Refuse(value.BadValue, "$regex has to be a string")
+	case value.IsMissing(options):
+	case options.Type != bson.TypeString:
+		err = value.Refuse(value.BadValue, "$options has to be a string")
+	case flags != "":
+		err = value.Refuse(51075, "options set in both $regex and $options")
+	default:
+		flags = options.StringValue()
 	}
-	if !value.IsMissing(options) {
-		flags = value.Text(options)
-	}
-	_, err := regex.Match(pattern, flags, "")
-	return err
+	return pattern, flags, err
 }
 
 // CheckUpsert refuses a filter that an upsert can't have.

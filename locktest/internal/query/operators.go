@@ -35,13 +35,7 @@ func (m *matcher) operator(v bson.RawValue, path []string, name string, operand,
 	case "$type":
 		return find(v, path, m.some(m.typed(operand)))
 	case "$regex":
-		pattern, flags, ok := operand.RegexOK()
-		if !ok {
-			pattern = value.Text(operand)
-		}
-		if options := value.Get(condition, "$options"); !value.IsMissing(options) {
-			flags = value.Text(options)
-		}
+		pattern, flags, _ := regexOf(condition)
 		return find(v, path, m.some(m.matches(pattern, flags)))
 	case "$options", "$comment":
 		return true
