@@ -74,8 +74,9 @@ func TestOperatorsAsInTheSource(t *testing.T) {
 		want          string
 	}{
 		"options beside a regex": {nil, only("x", op("$regexMatch", d{{"input", "$s"}, {"regex", bson.Regex{Pattern: "^a"}}, {"options", "i"}})), `{"x": true}`},
+		"$sort by an array":      {op("$push", d{{"list", d{{"$each", a{}}, {"$sort", d{{"n", 1}}}}}}), only("x", "$list.k"), `{"x": [{"$numberInt":"2"},{"$numberInt":"3"},{"$numberInt":"1"}]}`},
 	} {
-		coll := collection(t, locktest.New(t), d{{"_id", 1}, {"s", "Alice"}, {"list", a{d{{"n", a{1}}}, d{{"n", 3}}}}})
+		coll := collection(t, locktest.New(t), d{{"_id", 1}, {"s", "Alice"}, {"list", a{d{{"k", 1}, {"n", a{1}}}, d{{"k", 2}}, d{{"k", 3}, {"n", 3}}}}})
 		if c.update != nil {
 			_, err := coll.UpdateByID(t.Context(), 1, c.update)
 			check(t, err)

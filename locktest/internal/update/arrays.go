@@ -2,9 +2,9 @@ package update
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/query"
-	"github.com/doclock/doclock/locktest/internal/stage"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -72,9 +72,7 @@ func push(_ Update, c change) (modifier, error) {
 		}
 		elements = slices.Insert(elements, at, more...)
 		if !value.IsMissing(sort) {
-			if err := sorted(sort, elements); err != nil {
-				return nil, err
-			}
+			slices.SortStableFunc(elements, func(a, b bson.RawValue) int { return compare(sort, a, b) })
 		}
 		if n, whole := value.Whole(slice); whole {
 			if n < 0 {
@@ -92,22 +90,40 @@ func checkSort(by bson.RawValue) bool {
 	if n, whole := value.Whole(by); whole {
 		return n == 1 || n == -1
 	}
-	for _, direction := range value.Fields(by) {
-		if n, whole := value.Whole(direction); !whole || n != 1 && n != -1 {
+	for path, direction := range value.Fields(by) {
+		if n, whole := value.Whole(direction); !whole || n != 1 && n != -1 || slices.Contains(strings.Split(path, "."), "") {
 			return false
 		}
 	}
 	return len(value.Open(by)) > 0
 }
 
-// sorted sorts elements by the $sort of a $push.
-func sorted(by bson.RawValue, elements []bson.RawValue) error {
-	if value.IsDocument(by) {
-		return stage.Sort(by, elements, func(e bson.RawValue) bson.RawValue { return e })
+// compare is the order of two elements by the $sort of a $push. An array counts as a whole.
+func compare(by, a, b bson.RawValue) int {
+	if n, whole := value.Whole(by); whole {
+		return int(n) * value.Compare(a, b)
 	}
-	direction, _ := value.Whole(by)
-	slices.SortStableFunc(elements, func(a, b bson.RawValue) int { return int(direction) * value.Compare(a, b) })
-	return nil
+	for path, direction := range value.Fields(by) {
+		n, _ := value.Whole(direction)
+		if c := value.Compare(at(a, path), at(b, path)); c != 0 {
+			return int(n) * c
+		}
+	}
+	return 0
+}
+
+// at is what a path leads to in a document, also by an array's numbers. A missing value is null.
+func at(v bson.RawValue, path string) bson.RawValue {
+	for i, key := range strings.Split(path, ".") {
+		if i > 0 && value.IsArray(v) {
+			v = value.Doc(v.Value)
+		}
+		v = value.Get(v, key)
+	}
+	if value.IsMissing(v) {
+		return value.Null
+	}
+	return v
 }
 
 func addToSet(_ Update, c change) (modifier, error) {
