@@ -526,6 +526,40 @@ func TestATransactionAndOtherCollections(t *testing.T) {
 	})
 }
 
+// An index that is there is found at once, also beside a transaction. One that is almost the same is refused, and with one index
+// all of its command.
+func TestAnIndexThatIsThere(t *testing.T) {
+	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {
+		index := func(key, name string, unique bool) mongo.IndexModel {
+			return mongo.IndexModel{Keys: bson.D{{Key: key, Value: 1}}, Options: options.Index().SetName(name).SetUnique(unique)}
+		}
+		create := func(all ...mongo.IndexModel) error {
+			_, err := orders.Indexes().CreateMany(t.Context(), all)
+			return err
+		}
+		check(t, create(index("name", "one", true)))
+		ctx, session := within(t, mem.Client())
+		check(t, add(ctx, orders))
+		began := time.Now()
+		check(t, create(index("name", "one", true)))
+		if got := code(create(index("name", "one", false))); got != 86 {
+			t.Errorf("the same name, and not unique: %d", got)
+		}
+		if got := code(create(index("name", "other", true))); got != 85 {
+			t.Errorf("another name: %d", got)
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("they waited for %v", waited)
+		}
+		check(t, session.CommitTransaction(ctx))
+		mem.Collection("orders", bson.M{"_id": 2, "name": "A", "area": 1}, bson.M{"_id": 3, "name": "B", "area": 1})
+		if err := create(index("_id", "first", true), index("area", "second", true)); !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("an index on what is not unique: %v", err)
+		}
+		check(t, create(index("total", "first", false)))
+	})
+}
+
 // The driver runs a transaction again after a conflict, and commits again if the answer is lost: it is applied once.
 func TestTheDriverRepeatsATransaction(t *testing.T) {
 	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {

@@ -17,7 +17,7 @@ type collection struct {
 	namespace string
 	records   []*record
 	byID      map[string][]*record
-	unique    []index
+	indexes   []index
 	shared    bool // with a copy of the store
 }
 
@@ -181,5 +181,5 @@ func replaced(all []*record, before, after *record) []*record {
 
 // clone is a copy that can be changed.
 func (c *collection) clone() *collection {
-	return &collection{namespace: c.namespace, unique: slices.Clone(c.unique), records: slices.Clone(c.records), byID: maps.Clone(c.byID)}
+	return &collection{namespace: c.namespace, indexes: slices.Clone(c.indexes), records: slices.Clone(c.records), byID: maps.Clone(c.byID)}
 }

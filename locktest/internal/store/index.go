@@ -9,13 +9,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// index is a unique one.
+// index is one of a collection's. That of the _id is not among them.
 type index struct {
-	name string
-	keys bson.RawValue
+	name           string
+	keys           bson.RawValue
+	unique, sparse bool
 }
 
-// checkIndexes refuses what no index can be. The server does so before it waits for anything.
+// checkIndexes finds which indexes are to be made, and refuses what no index can be, or not beside those that are there. The
+// server does so before it waits for anything.
 func (c *command) checkIndexes() error {
 	if len(value.Elements(c.Get("indexes"))) == 0 {
 		return value.Refuse(value.BadValue, "Must specify at least one index to create")
@@ -29,37 +31,58 @@ func (c *command) checkIndexes() error {
 				return value.Unsupported("an index with %s", effect)
 			}
 		}
-		unique := value.Truth(value.Get(spec, "unique"))
-		if err := checkKeys(value.Get(spec, "key"), unique); err != nil {
+		i := index{value.Text(value.Get(spec, "name")), value.Get(spec, "key"), value.Truth(value.Get(spec, "unique")), value.Truth(value.Get(spec, "sparse"))}
+		if err := checkKeys(i.keys, i.unique); err != nil {
 			return err
 		}
-		if unique && value.Truth(value.Get(spec, "sparse")) {
+		if i.unique && i.sparse {
 			return value.Unsupported("an index that is sparse and unique")
+		}
+		there, err := i.among(slices.Concat(c.collection().indexes, c.indexes))
+		if err != nil {
+			return err
+		}
+		if !there {
+			c.indexes = append(c.indexes, i)
 		}
 	}
 	return nil
 }
 
-// createIndexes keeps the unique ones. The others only make finds faster, and
-// nothing is slow here.
-func (c *command) createIndexes() (value.Document, error) {
-	for _, spec := range value.Elements(c.Get("indexes")) {
-		if err := c.ensure(); err != nil {
-			return nil, err
-		}
-		if !value.Truth(value.Get(spec, "unique")) {
-			continue
-		}
-		coll := c.store.own(c.namespace())
-		c.Changed = true
-		coll.unique = append(coll.unique, index{value.Text(value.Get(spec, "name")), value.Get(spec, "key")})
-		for _, r := range coll.records {
-			if err := coll.checkUnique(r.document); err != nil {
-				coll.unique = coll.unique[:len(coll.unique)-1]
-				return nil, err
-			}
+// among reports whether an index is there, and refuses one that differs in its name alone, or in all but that.
+func (i index) among(all []index) (bool, error) {
+	for _, other := range all {
+		same := value.Equal(i.keys, other.keys) && i.unique == other.unique && i.sparse == other.sparse
+		switch {
+		case i.name == other.name && same:
+			return true, nil
+		case i.name == other.name:
+			return false, value.Refuse(86, "An existing index has the same name as the requested index: %s", i.name)
+		case same:
+			return false, value.Refuse(85, "Index already exists with a different name: %s", other.name)
 		}
 	}
+	return false, nil
+}
+
+// createIndexes makes all indexes, or none. Only unique ones have an effect: no find is faster by an index.
+func (c *command) createIndexes() (value.Document, error) {
+	if len(c.indexes) == 0 {
+		return nil, nil
+	}
+	if err := c.ensure(); err != nil {
+		return nil, err
+	}
+	coll := c.store.own(c.namespace())
+	before := coll.indexes
+	coll.indexes = append(slices.Clip(before), c.indexes...)
+	for _, r := range coll.records {
+		if err := coll.checkUnique(r.document); err != nil {
+			coll.indexes = before
+			return nil, err
+		}
+	}
+	c.Changed = true
 	return nil, nil
 }
 
@@ -86,7 +109,10 @@ func (c *collection) duplicate(index string, entry value.Document) error {
 
 // checkUnique refuses a document that has an entry of another one in a unique index.
 func (c *collection) checkUnique(document bson.RawValue) error {
-	for _, u := range c.unique {
+	for _, u := range c.indexes {
+		if !u.unique {
+			continue
+		}
 		mine, ok := stage.Entries(u.keys, document)
 		if !ok {
 			return value.Refuse(171, "cannot index parallel arrays, index: %s", u.keys)

@@ -42,7 +42,8 @@ type command struct {
 	name     string
 	database string
 	value.Document
-	query query.Query
+	query   query.Query
+	indexes []index // that it is to make
 }
 
 // commands are those that are known. The first field names the command.

@@ -170,7 +170,7 @@ func (c *command) enter() error {
 			return value.Refuse(246, "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.")
 		}
 	}
-	if c.In != nil || c.Open == nil || c.name != "createIndexes" && !strings.HasPrefix(c.name, "drop") {
+	if c.In != nil || c.Open == nil || len(c.indexes) == 0 && !strings.HasPrefix(c.name, "drop") {
 		return nil
 	}
 	of := func(namespace string) bool {
@@ -201,7 +201,10 @@ func (c *collection) keys(before, after bson.RawValue) (keys []string) {
 			continue
 		}
 		keys = append(keys, c.namespace+"\x00"+bucket(value.Get(document, "_id")))
-		for _, u := range c.unique {
+		for _, u := range c.indexes {
+			if !u.unique {
+				continue
+			}
 			entries, _ := stage.Entries(u.keys, document)
 			for _, entry := range entries {
 				keys = append(keys, c.namespace+"\x00"+u.name+"\x00"+bucket(value.Array(entry)))

@@ -37,9 +37,9 @@ func (c *command) isKey(filter bson.RawValue) bool {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		return slices.Equal(names, paths)
+		return u.unique && slices.Equal(names, paths)
 	}
-	return len(paths) == len(value.Open(filter)) && (slices.Equal(paths, []string{"_id"}) || slices.ContainsFunc(c.collection().unique, asks))
+	return len(paths) == len(value.Open(filter)) && (slices.Equal(paths, []string{"_id"}) || slices.ContainsFunc(c.collection().indexes, asks))
 }
 
 // madeOf is the document that an upsert inserts.

@@ -19,10 +19,11 @@ func (r *Refusal) CodeName() string {
 }
 
 var codeNames = map[int32]string{
+	85: "IndexOptionsConflict", 86: "IndexKeySpecsConflict",
 	BadValue: "BadValue", FailedToParse: "FailedToParse", TypeMismatch: "TypeMismatch", 15: "Overflow", NoUser: "AuthenticationFailed", InvalidLength: "InvalidLength", NotViable: "PathNotViable",
 	Conflicting: "ConflictingUpdateOperators", DollarPrefixed: "DollarPrefixedFieldName", 53: "InvalidIdField", 54: "NotSingleValueField",
 	56: "EmptyFieldName", CommandNotFound: "CommandNotFound", ImmutableField: "ImmutableField", CannotCreateIndex: "CannotCreateIndex", 72: "InvalidOptions", 73: "InvalidNamespace",
-	NotSupported: "CommandNotSupported", WriteConflict: "WriteConflict", 20: "IllegalOperation", 50: "MaxTimeMSExpired",
+	NotSupported: "CommandNotSupported", WriteConflict: "WriteConflict", 20: "IllegalOperation", 48: "NamespaceExists", 50: "MaxTimeMSExpired",
 	117: "ConflictingOperationInProgress", 225: "TransactionTooOld", 246: "SnapshotUnavailable", 251: "NoSuchTransaction", 256: "TransactionCommitted", 263: "OperationNotSupportedInTransaction",
 	11602: "InterruptedDueToReplStateChange", NotAReplicaSet: "NotAReplicaSet", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
 }
