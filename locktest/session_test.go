@@ -523,6 +523,14 @@ func TestATransactionAndOtherCollections(t *testing.T) {
 		ctx, session = within(t, mem.Client())
 		check(t, orders.Database().CreateCollection(ctx, "own"))
 		check(t, session.CommitTransaction(ctx))
+		check(t, orders.Database().CreateCollection(t.Context(), "own"))
+		ctx, session = within(t, mem.Client())
+		if err := orders.Database().CreateCollection(ctx, "own"); code(err) != 48 {
+			t.Errorf("it makes one that is there: %v", err)
+		}
+		if err := session.CommitTransaction(ctx); code(err) != 251 {
+			t.Errorf("its commit: %v", err)
+		}
 	})
 }
 

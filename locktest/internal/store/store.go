@@ -192,12 +192,15 @@ func (c *command) drop() (value.Document, error) {
 	return nil, nil
 }
 
-// create makes a plain collection.
+// create makes a plain collection. One that is there is an error in a transaction alone.
 func (c *command) create() (value.Document, error) {
 	for _, kind := range []string{"viewOn", "validator", "capped", "timeseries", "clusteredIndex"} {
 		if v := c.Get(kind); !value.IsMissing(v) && value.Truth(v) {
 			return nil, value.Unsupported("a collection with %s", kind)
 		}
+	}
+	if c.In != nil && c.store.collections[c.namespace()] != nil {
+		return nil, value.Refuse(48, "Collection %s already exists.", c.namespace())
 	}
 	return nil, c.ensure()
 }
