@@ -73,9 +73,10 @@ func TestOperatorsAsInTheSource(t *testing.T) {
 		update, stage any
 		want          string
 	}{
-		"options beside a regex": {nil, only("x", op("$regexMatch", d{{"input", "$s"}, {"regex", bson.Regex{Pattern: "^a"}}, {"options", "i"}})), `{"x": true}`},
-		"$sort by an array":      {op("$push", d{{"list", d{{"$each", a{}}, {"$sort", d{{"n", 1}}}}}}), only("x", "$list.k"), `{"x": [{"$numberInt":"2"},{"$numberInt":"3"},{"$numberInt":"1"}]}`},
-		"a group":                {nil, op("$group", d{{"_id", 7}, {"n", op("$sum", int64(1))}}), `{"_id": {"$numberInt":"7"},"n": {"$numberLong":"1"}}`},
+		"a variable without a value": {nil, only("x", op("$ifNull", a{"$$none", "$$some"})), `{"x": {"$numberInt":"5"}}`},
+		"options beside a regex":     {nil, only("x", op("$regexMatch", d{{"input", "$s"}, {"regex", bson.Regex{Pattern: "^a"}}, {"options", "i"}})), `{"x": true}`},
+		"$sort by an array":          {op("$push", d{{"list", d{{"$each", a{}}, {"$sort", d{{"n", 1}}}}}}), only("x", "$list.k"), `{"x": [{"$numberInt":"2"},{"$numberInt":"3"},{"$numberInt":"1"}]}`},
+		"a group":                    {nil, op("$group", d{{"_id", 7}, {"n", op("$sum", int64(1))}}), `{"_id": {"$numberInt":"7"},"n": {"$numberLong":"1"}}`},
 	} {
 		coll := collection(t, locktest.New(t), d{{"_id", 1}, {"s", "Alice"}, {"list", a{d{{"k", 1}, {"n", a{1}}}, d{{"k", 2}}, d{{"k", 3}, {"n", 3}}}}})
 		if c.update != nil {

@@ -31,9 +31,9 @@ type variable struct {
 }
 
 // With adds the variables of a command's `let`, which [Let] has computed.
-func (s *Scope) With(let bson.RawValue) *Scope {
-	for name, v := range value.Fields(let) {
-		s.bind(name, v)
+func (s *Scope) With(let value.Document) *Scope {
+	for _, v := range let {
+		s.bind(v.Key, v.Value)
 	}
 	return s
 }

@@ -8,22 +8,22 @@ import (
 )
 
 // Let computes the variables of a command's `let`, which see no document.
-func Let(let, now bson.RawValue) (bson.RawValue, error) {
+func Let(let, now bson.RawValue) (value.Document, error) {
 	var vars value.Document
 	for name, e := range value.Fields(let) {
 		if err := Check(e); err != nil {
-			return value.Missing, err
+			return nil, err
 		}
 		if reads(e) {
-			return value.Missing, value.Refuse(4890500, "Command let Expression tried to access a field, but this is not allowed: %s", name)
+			return nil, value.Refuse(4890500, "Command let Expression tried to access a field, but this is not allowed: %s", name)
 		}
 		v, err := (&Scope{Now: now}).Eval(e)
 		if err != nil {
-			return value.Missing, err
+			return nil, err
 		}
 		vars = append(vars, value.Field{Key: name, Value: v})
 	}
-	return vars.Close(), nil
+	return vars, nil
 }
 
 // reads reports whether an expression reads a field of the document.

@@ -10,8 +10,8 @@ import (
 
 // Query is one command's use of filters.
 type Query struct {
-	Now bson.RawValue // for $expr
-	Let bson.RawValue // the command's variables, for $expr
+	Now bson.RawValue  // for $expr
+	Let value.Document // the command's variables, for $expr
 
 	Strict bool // see [expr.Scope]
 }
