@@ -68,22 +68,24 @@ func compare(t *testing.T, colls map[string]*mongo.Collection, name string, run 
 
 // What was not recorded is as MongoDB's source has it.
 func TestOperatorsAsInTheSource(t *testing.T) {
+	let := d{{"none", "$$REMOVE"}, {"some", 5}}
 	only := func(field string, e any) any { return op("$project", d{{"_id", 0}, {field, e}}) }
 	for name, c := range map[string]struct {
 		update, stage any
 		want          string
 	}{
 		"a variable without a value": {nil, only("x", op("$ifNull", a{"$$none", "$$some"})), `{"x": {"$numberInt":"5"}}`},
+		"a variable in an update":    {a{op("$set", d{{"y", "$$some"}})}, only("x", "$y"), `{"x": {"$numberInt":"5"}}`},
 		"options beside a regex":     {nil, only("x", op("$regexMatch", d{{"input", "$s"}, {"regex", bson.Regex{Pattern: "^a"}}, {"options", "i"}})), `{"x": true}`},
 		"$sort by an array":          {op("$push", d{{"list", d{{"$each", a{}}, {"$sort", d{{"n", 1}}}}}}), only("x", "$list.k"), `{"x": [{"$numberInt":"2"},{"$numberInt":"3"},{"$numberInt":"1"}]}`},
 		"a group":                    {nil, op("$group", d{{"_id", 7}, {"n", op("$sum", int64(1))}}), `{"_id": {"$numberInt":"7"},"n": {"$numberLong":"1"}}`},
 	} {
 		coll := collection(t, locktest.New(t), d{{"_id", 1}, {"s", "Alice"}, {"list", a{d{{"k", 1}, {"n", a{1}}}, d{{"k", 2}}, d{{"k", 3}, {"n", 3}}}}})
 		if c.update != nil {
-			_, err := coll.UpdateByID(t.Context(), 1, c.update)
+			_, err := coll.UpdateOne(t.Context(), op("$expr", op("$lt", a{"$_id", "$$some"})), c.update, options.UpdateOne().SetLet(let))
 			check(t, err)
 		}
-		cursor, err := coll.Aggregate(t.Context(), a{c.stage}, options.Aggregate().SetLet(d{{"none", "$$REMOVE"}, {"some", 5}}))
+		cursor, err := coll.Aggregate(t.Context(), a{c.stage}, options.Aggregate().SetLet(let))
 		var got []bson.Raw
 		if err == nil {
 			err = cursor.All(t.Context(), &got)

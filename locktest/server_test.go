@@ -42,24 +42,31 @@ func TestUnsupported(t *testing.T) {
 	orders := collection(t, mem, bson.M{"_id": 1, "items": bson.A{1, 2}, "total": 1})
 	one := bson.M{"_id": 1}
 	set := bson.M{"$set": bson.M{"total": 2}}
+	find := func(filter any) func() error {
+		return func() error { return orders.FindOne(ctx, filter).Err() }
+	}
+	update := func(filter, u any) func() error {
+		return func() error { _, err := orders.UpdateOne(ctx, filter, u); return err }
+	}
+	expr := func(e any) func() error { return update(bson.M{"_id": 9}, bson.A{bson.M{"$set": bson.M{"total": e}}}) } // of no document
 	for name, c := range map[string]struct {
 		run  func() error
 		says string
 	}{
-		"a query operator": {func() error { return orders.FindOne(ctx, bson.M{"total": bson.M{"$mod": bson.A{2, 1}}}).Err() }, "the query operator $mod"},
-		"a joint":          {func() error { return orders.FindOne(ctx, bson.M{"$where": "true"}).Err() }, "the query operator $where"},
-		"an operator": {func() error {
-			_, err := orders.UpdateOne(ctx, one, bson.M{"$bit": bson.M{"total": bson.M{"xor": 1}}})
-			return err
-		}, "the update operator $bit"},
-		"$slice in an $addToSet": {func() error {
-			_, err := orders.UpdateOne(ctx, one, bson.M{"$addToSet": bson.M{"items": bson.D{{Key: "$each", Value: bson.A{3}}, {Key: "$slice", Value: -1}}}})
-			return err
-		}, "unexpected fields after $each"},
-		"an expression": {func() error {
-			_, err := orders.UpdateOne(ctx, one, bson.A{bson.M{"$set": bson.M{"total": bson.M{"$sqrt": 4}}}})
-			return err
-		}, "the expression $sqrt"},
+		"a query operator":       {find(bson.M{"total": bson.M{"$mod": bson.A{2, 1}}}), "the query operator $mod"},
+		"a joint":                {find(bson.M{"$where": "true"}), "the query operator $where"},
+		"an operator":            {update(one, bson.M{"$bit": bson.M{"total": bson.M{"xor": 1}}}), "the update operator $bit"},
+		"$slice in an $addToSet": {update(one, bson.M{"$addToSet": bson.M{"items": bson.D{{Key: "$each", Value: bson.A{3}}, {Key: "$slice", Value: -1}}}}), "unexpected fields after $each"},
+		"$expr in an $elemMatch": {find(bson.M{"items": bson.M{"$elemMatch": bson.M{"$expr": true}}}), "$expr is not allowed"},
+		"$expr in a $pull":       {update(one, bson.M{"$pull": bson.M{"items": bson.D{{Key: "n", Value: 1}, {Key: "$expr", Value: true}}}}), "$expr is not allowed"},
+		"$gt in an $all":         {find(bson.M{"items": bson.M{"$all": bson.A{bson.M{"$gt": 1}}}}), "cannot nest $ under $all"},
+		"two kinds in an $all":   {find(bson.M{"items": bson.M{"$all": bson.A{1, bson.M{"$elemMatch": bson.M{"$gt": 1}}}}}), "cannot nest $ under $all"},
+		"an expression":          {expr(bson.M{"$sqrt": 4}), "the expression $sqrt"},
+		"a capital variable":     {expr(bson.M{"$let": bson.M{"vars": bson.M{"X": 1}, "in": "$$X"}}), "an invalid character"},
+		"a capital element":      {expr(bson.M{"$map": bson.M{"input": bson.A{1}, "as": "X", "in": "$$X"}}), "an invalid character"},
+		"an unknown variable":    {expr(bson.M{"$filter": bson.M{"input": bson.A{1}, "as": "x", "cond": "$$y"}}), "undefined variable: y"},
+		"one that has ended":     {expr(bson.A{bson.M{"$let": bson.M{"vars": bson.M{"x": 1}, "in": "$$x"}}, "$$x"}), "undefined variable: x"},
+		"one in a filter":        {find(bson.M{"_id": 9, "$expr": "$$x"}), "undefined variable: x"},
 		"a stage": {func() error {
 			_, err := orders.Aggregate(ctx, bson.A{bson.M{"$lookup": bson.M{"from": "x"}}})
 			return err
@@ -68,20 +75,14 @@ func TestUnsupported(t *testing.T) {
 			_, err := orders.Database().Collection("none").Watch(ctx, bson.A{})
 			return err
 		}, `the pipeline stage "$changeStream"`},
-		"an expression that is not evaluated": {func() error {
-			_, err := orders.UpdateOne(ctx, one, bson.A{bson.M{"$set": bson.M{"total": bson.M{"$cond": bson.A{true, 1, bson.M{"$sqrt": 4}}}}}})
-			return err
-		}, "the expression $sqrt"},
+		"an expression that is not evaluated": {update(one, bson.A{bson.M{"$set": bson.M{"total": bson.M{"$cond": bson.A{true, 1, bson.M{"$sqrt": 4}}}}}}), "the expression $sqrt"},
 		"the natural order": {func() error {
 			return orders.FindOne(ctx, one, options.FindOne().SetSort(bson.M{"$natural": -1})).Err()
 		}, "a sort by $natural"},
 		"a hint of it": {func() error {
 			return orders.FindOne(ctx, one, options.FindOne().SetHint(bson.M{"$natural": -1})).Err()
 		}, "a hint of $natural"},
-		"the positional operator": {func() error {
-			_, err := orders.UpdateOne(ctx, bson.M{"_id": 1, "items": 2}, bson.M{"$set": bson.M{"items.$": 3}})
-			return err
-		}, `the positional operator in "items.$"; use an array filter`},
+		"the positional operator": {update(bson.M{"_id": 1, "items": 2}, bson.M{"$set": bson.M{"items.$": 3}}), `the positional operator in "items.$"; use an array filter`},
 		"a collation": {func() error {
 			_, err := orders.UpdateOne(ctx, one, set, options.UpdateOne().SetCollation(&options.Collation{Locale: "de"}))
 			return err
@@ -98,15 +99,11 @@ func TestUnsupported(t *testing.T) {
 			_, err := orders.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(1)})
 			return err
 		}, "an index with expireAfterSeconds"},
-		"a view":    {func() error { return mem.Client().Database("test").CreateView(ctx, "v", "orders", bson.A{}) }, "a collection with viewOn"},
-		"a command": {func() error { _, err := orders.Indexes().List(ctx); return err }, "the command listIndexes"},
-		"options of a regex that has some": {func() error {
-			return orders.FindOne(ctx, bson.M{"name": bson.D{{Key: "$regex", Value: bson.Regex{Pattern: "^a", Options: "i"}}, {Key: "$options", Value: "s"}}}).Err()
-		}, "options set in both"},
-		"the same in an expression": {func() error {
-			return orders.FindOne(ctx, bson.M{"$expr": bson.M{"$regexMatch": bson.M{"input": "a", "regex": bson.Regex{Pattern: "^a", Options: "i"}, "options": "s"}}}).Err()
-		}, "specified in both"},
-		"a regex": {func() error { return orders.FindOne(ctx, bson.M{"name": bson.M{"$regex": "a(?=b)"}}).Err() }, "the regular expression"},
+		"a view":                           {func() error { return mem.Client().Database("test").CreateView(ctx, "v", "orders", bson.A{}) }, "a collection with viewOn"},
+		"a command":                        {func() error { _, err := orders.Indexes().List(ctx); return err }, "the command listIndexes"},
+		"options of a regex that has some": {find(bson.M{"name": bson.D{{Key: "$regex", Value: bson.Regex{Pattern: "^a", Options: "i"}}, {Key: "$options", Value: "s"}}}), "options set in both"},
+		"the same in an expression":        {find(bson.M{"$expr": bson.M{"$regexMatch": bson.M{"input": "a", "regex": bson.Regex{Pattern: "^a", Options: "i"}, "options": "s"}}}), "specified in both"},
+		"a regex":                          {find(bson.M{"name": bson.M{"$regex": "a(?=b)"}}), "the regular expression"},
 	} {
 		if err := c.run(); !contains(err, c.says) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)

@@ -3,6 +3,7 @@ package expr
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -112,7 +113,16 @@ func checkOperator(name string, operand bson.RawValue) error {
 		if i < named.needed {
 			needed++
 		}
-		if err := Check(v); err != nil {
+		err := Check(v)
+		if argument == "as" {
+			err = checkVariable(value.Text(v))
+		}
+		for variable := range value.Fields(v) {
+			if argument == "vars" && err == nil {
+				err = checkVariable(variable)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -120,6 +130,48 @@ func checkOperator(name string, operand bson.RawValue) error {
 		return value.Refuse(value.FailedToParse, "Missing parameter to %s, which needs %s", name, strings.Join(named.allowed[:named.needed], ", "))
 	}
 	return nil
+}
+
+// checkVariable refuses a name that only a variable of the server could have.
+func checkVariable(name string) error {
+	if name == "" {
+		return value.Refuse(16866, "empty variable names are not allowed")
+	}
+	for i, c := range name {
+		if lower := c >= 'a' && c <= 'z' || c >= utf8.RuneSelf; !lower && (i == 0 || c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z')) {
+			return value.Refuse(16867+int32(min(i, 1)), "'%s' has an invalid character for a user variable name: '%c'", name, c)
+		}
+	}
+	return nil
+}
+
+// CheckVariables refuses a variable that is not known, in an expression that [Check] has passed, or in stages that have some.
+func (s *Scope) CheckVariables(e bson.RawValue) error {
+	if text, ok := e.StringValueOK(); ok && strings.HasPrefix(text, "$$") {
+		name, _, _ := strings.Cut(text[2:], ".")
+		s.variable(name)
+	}
+	for key, v := range value.Fields(e) {
+		switch key {
+		case "$literal":
+		case "$let", "$filter", "$map":
+			outer := s.vars
+			_ = s.CheckVariables(value.Get(v, "input"))
+			_ = s.CheckVariables(value.Get(v, "vars"))
+			for name := range value.Fields(value.Get(v, "vars")) {
+				s.bind(name, value.Missing)
+			}
+			if key != "$let" {
+				s.bind(elementName(value.Get(v, "as")), value.Missing)
+			}
+			_ = s.CheckVariables(value.Get(v, "in"))
+			_ = s.CheckVariables(value.Get(v, "cond"))
+			s.vars = outer
+		default:
+			_ = s.CheckVariables(v)
+		}
+	}
+	return s.err
 }
 
 // checkOperands checks an operator with a list of operands. One alone needs no list.

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -11,7 +12,7 @@ import (
 func Let(let, now bson.RawValue) (value.Document, error) {
 	var vars value.Document
 	for name, e := range value.Fields(let) {
-		if err := Check(e); err != nil {
+		if err := cmp.Or(checkVariable(name), Check(e)); err != nil {
 			return nil, err
 		}
 		if reads(e) {

@@ -11,14 +11,14 @@ import (
 
 // Check refuses a filter that a server would not parse, or that has an operator
 // which is not known, whatever the documents are.
-func Check(filter bson.RawValue) error {
+func (q Query) Check(filter bson.RawValue) error {
 	if !value.IsDocument(filter) && !value.IsMissing(filter) {
 		return value.Refuse(value.TypeMismatch, "a filter must be a document, and is of type %s", value.TypeName(filter))
 	}
 	for key, condition := range value.Fields(filter) {
 		check := CheckCondition
 		if strings.HasPrefix(key, "$") {
-			check = func(operand bson.RawValue) error { return checkJoint(key, operand) }
+			check = func(operand bson.RawValue) error { return q.checkJoint(key, operand) }
 		}
 		if err := check(condition); err != nil {
 			return err
@@ -28,7 +28,7 @@ func Check(filter bson.RawValue) error {
 }
 
 // checkJoint checks an operator that stands where a field's name would.
-func checkJoint(name string, operand bson.RawValue) error {
+func (q Query) checkJoint(name string, operand bson.RawValue) error {
 	switch name {
 	case "$and", "$or", "$nor":
 		filters := value.Elements(operand)
@@ -39,13 +39,16 @@ func checkJoint(name string, operand bson.RawValue) error {
 			if !value.IsDocument(filter) {
 				return value.Refuse(value.BadValue, "%s argument's entries must be objects", name)
 			}
-			if err := Check(filter); err != nil {
+			if err := q.Check(filter); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "$expr":
-		return expr.Check(operand)
+		if err := expr.Check(operand); err != nil {
+			return err
+		}
+		return (&expr.Scope{}).With(q.Let).CheckVariables(operand)
 	case "$comment":
 		return nil
 	default:
@@ -112,7 +115,10 @@ func checkOperator(name string, operand, condition bson.RawValue) error {
 		case ofValues(operand):
 			return CheckCondition(operand)
 		}
-		return Check(operand)
+		if err := WithoutExpr(operand, value.BadValue); err != nil {
+			return err
+		}
+		return Query{}.Check(operand)
 	default:
 		return value.Unsupported("the query operator %s", name)
 	}
@@ -122,8 +128,9 @@ func checkList(name string, operand bson.RawValue) error {
 	if !value.IsArray(operand) {
 		return value.Refuse(value.BadValue, "%s needs an array", name)
 	}
-	for _, v := range value.Elements(operand) {
-		if name != "$all" && IsOperators(v) {
+	all := value.Elements(operand)
+	for _, v := range all {
+		if IsOperators(v) != IsOperators(all[0]) || IsOperators(v) && (name != "$all" || value.IsMissing(value.Get(v, "$elemMatch"))) {
 			return value.Refuse(value.BadValue, "cannot nest $ under %s", name)
 		}
 		if err := CheckCondition(v); err != nil {
@@ -169,17 +176,17 @@ func regexOf(condition bson.RawValue) (pattern, flags string, err error) {
 	return pattern, flags, err
 }
 
-// CheckUpsert refuses a filter that an upsert can't have.
-func CheckUpsert(filter bson.RawValue) error {
+// WithoutExpr refuses a filter with an $expr: an upsert can't have one, and no filter of an array's elements.
+func WithoutExpr(filter bson.RawValue, code int32) error {
 	for key, operand := range value.Fields(filter) {
 		if key == "$expr" {
-			return value.Refuse(224, "$expr is not allowed in the query predicate for an upsert")
+			return value.Refuse(code, "$expr is not allowed in this context")
 		}
 		for _, part := range value.Elements(operand) {
 			if !strings.HasPrefix(key, "$") {
 				break
 			}
-			if err := CheckUpsert(part); err != nil {
+			if err := WithoutExpr(part, code); err != nil {
 				return err
 			}
 		}

@@ -79,7 +79,7 @@ func isExact(id bson.RawValue) bool {
 
 // matching are the documents that a filter matches, at most limit; 0 is all.
 func (c *collection) matching(q query.Query, filter bson.RawValue, limit int) ([]*record, error) {
-	if err := query.Check(filter); err != nil {
+	if err := q.Check(filter); err != nil {
 		return nil, err
 	}
 	var found []*record

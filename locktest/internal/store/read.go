@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/stage"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -26,7 +25,7 @@ func (c *command) find() (value.Document, error) {
 	if _, err := amount(c.Get("batchSize"), "batchSize", 0); err != nil {
 		return nil, err
 	}
-	if err := query.Check(c.Get("filter")); err != nil {
+	if err := c.query.Check(c.Get("filter")); err != nil {
 		return nil, err
 	}
 	projection, err := stage.ParseProjection(c.Get("projection"))
@@ -121,7 +120,7 @@ func (c *command) aggregate() (value.Document, error) {
 		if !value.IsDocument(spec) {
 			return nil, value.Refuse(value.TypeMismatch, "Each element of the 'pipeline' array must be an object")
 		}
-		if err := checkStage(spec); err != nil {
+		if err := c.checkStage(spec); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +171,7 @@ func (c *command) aggregate() (value.Document, error) {
 }
 
 // checkStage refuses a stage that is not known, also where there are no documents.
-func checkStage(spec bson.RawValue) error {
+func (c *command) checkStage(spec bson.RawValue) error {
 	name := stage.Name(spec)
 	operand := value.Get(spec, name)
 	switch name {
@@ -180,7 +179,7 @@ func checkStage(spec bson.RawValue) error {
 		if !value.IsDocument(operand) {
 			return value.Refuse(15959, "the match filter must be an expression in an object")
 		}
-		return query.Check(operand)
+		return c.query.Check(operand)
 	case "$count":
 		return checkCount(operand)
 	case "$sort":

@@ -22,7 +22,7 @@ func (c *command) findAndModify() (value.Document, error) {
 	case value.Truth(c.Get("new")) || value.Truth(c.Get("upsert")) || !value.IsMissing(u.Spec):
 		return nil, value.Refuse(value.FailedToParse, "Cannot specify both remove=true and new, upsert or an update")
 	}
-	if err := query.Check(filter); err != nil {
+	if err := c.query.Check(filter); err != nil {
 		return nil, err
 	}
 	projection, err := stage.ParseProjection(c.Get("fields"))
@@ -89,7 +89,7 @@ func (c *command) updateOf(statement value.Document, spec bson.RawValue) update.
 // checkUpdate refuses an update that no document can be changed or made with.
 func (c *command) checkUpdate(statement value.Document, filter bson.RawValue, u update.Update) error {
 	if value.Truth(statement.Get("upsert")) {
-		if err := query.CheckUpsert(filter); err != nil {
+		if err := query.WithoutExpr(filter, value.NotAllowed); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -151,9 +152,9 @@ func pull(u Update, c change) (modifier, error) {
 	asCondition := query.IsOperators(c.operand) || c.operand.Type == bson.TypeRegex
 	check := query.CheckCondition
 	if asFilter {
-		check = query.Check
+		check = u.Query.Check
 	}
-	if err := check(c.operand); err != nil {
+	if err := cmp.Or(query.WithoutExpr(c.operand, value.NotAllowed), check(c.operand)); err != nil {
 		return nil, err
 	}
 	return onArray(c, func(elements []bson.RawValue) ([]bson.RawValue, error) {

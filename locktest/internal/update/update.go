@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/doclock/doclock/locktest/internal/expr"
 	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/stage"
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -59,7 +60,7 @@ func (u Update) checkPipeline() error {
 			return value.Refuse(72, "%s is not allowed to be used within an update", name)
 		}
 	}
-	return nil
+	return (&expr.Scope{}).With(u.Query.Let).CheckVariables(u.Spec)
 }
 
 // Apply returns the document after the update, which [Update.Check] has passed, and

@@ -47,6 +47,7 @@ const (
 	WriteConflict     = 112
 	NotAReplicaSet    = 123
 	DuplicateKey      = 11000
+	NotAllowed        = 224
 	Required          = 40414
 )
 
