@@ -1,9 +1,11 @@
 package locktest_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -205,5 +207,26 @@ func TestWritesAreTheServers(t *testing.T) {
 			check(t, cursor.All(t.Context(), &stored))
 			return fmt.Sprint(answer, "; stored: ", stored)
 		})
+	}
+}
+
+// The error of a duplicate key says in which index, and which key.
+func TestADuplicateKeySaysWhich(t *testing.T) {
+	coll := collection(t, locktest.New(t), three[0])
+	_, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"s", -1}}, Options: options.Index().SetUnique(true)})
+	check(t, err)
+	for want, id := range map[string]int{`{"_id": {"$numberInt":"1"}} {"_id": {"$numberInt":"1"}}`: 1, `{"s": {"$numberInt":"-1"}} {"s": "a"}`: 2} {
+		var write mongo.WriteException
+		var command mongo.CommandError
+		_, err := coll.InsertOne(t.Context(), d{{"_id", id}, {"s", "a"}})
+		again := coll.FindOneAndReplace(t.Context(), d{{"_id", id}, {"n", 9}}, d{{"s", "a"}}, options.FindOneAndReplace().SetUpsert(true)).Err()
+		if !errors.As(err, &write) || !errors.As(again, &command) {
+			t.Fatalf("%v, %v", err, again)
+		}
+		for _, raw := range []bson.Raw{write.WriteErrors[0].Raw, command.Raw} {
+			if says := fmt.Sprint(raw.Lookup("keyPattern"), " ", raw.Lookup("keyValue")); says != want {
+				t.Errorf("%s, not %s", says, want)
+			}
+		}
 	}
 }

@@ -121,7 +121,7 @@ func (c *command) insert(document bson.RawValue) error {
 		return err
 	}
 	if coll := c.collection(); coll.find(id) != nil {
-		return coll.duplicate("_id_", value.Document{{Key: "_id", Value: id}})
+		return coll.duplicate(index{name: "_id_", keys: value.Of(bson.D{{Key: "_id", Value: 1}})}, value.Document{{Key: "_id", Value: id}})
 	}
 	d = append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...)
 	return c.put(value.Missing, d.Close())

@@ -103,8 +103,10 @@ func checkKeys(keys bson.RawValue, unique bool) error {
 }
 
 // duplicate is the refusal of an entry that another document has in an index.
-func (c *collection) duplicate(index string, entry value.Document) error {
-	return value.Refuse(value.DuplicateKey, "E11000 duplicate key error collection: %s index: %s dup key: %s", c.namespace, index, entry.Close())
+func (c *collection) duplicate(i index, entry value.Document) error {
+	refusal := value.Refuse(value.DuplicateKey, "E11000 duplicate key error collection: %s index: %s dup key: %s", c.namespace, i.name, entry.Close())
+	refusal.More = value.Document{{Key: "keyPattern", Value: i.keys}, {Key: "keyValue", Value: entry.Close()}}
+	return refusal
 }
 
 // checkUnique refuses a document that has an entry of another one in a unique index.
@@ -122,7 +124,7 @@ func (c *collection) checkUnique(document bson.RawValue) error {
 				continue // it is the document itself
 			}
 			if entry := common(u.keys, mine, r.document); entry != nil {
-				return c.duplicate(u.name, entry)
+				return c.duplicate(u, entry)
 			}
 		}
 	}

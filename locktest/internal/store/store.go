@@ -130,12 +130,12 @@ func Refused(err error) bson.RawValue {
 	if !errors.As(err, &refusal) {
 		refusal = value.Refuse(value.BadValue, "%v", err)
 	}
-	reply := value.Document{
+	reply := append(value.Document{
 		{Key: "ok", Value: value.Double(0)},
 		{Key: "errmsg", Value: value.String(refusal.Message)},
 		{Key: "code", Value: value.Int(refusal.Code)},
 		{Key: "codeName", Value: value.String(refusal.CodeName())},
-	}
+	}, refusal.More...)
 	if len(refusal.Labels) > 0 {
 		reply = append(reply, value.Field{Key: "errorLabels", Value: value.Of(refusal.Labels)})
 	}

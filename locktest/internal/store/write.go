@@ -163,11 +163,11 @@ func (c *command) each(list string, execute func(statement value.Document) error
 		}
 		refusal := value.Refuse(value.BadValue, "%v", err)
 		errors.As(err, &refusal)
-		c.faults = append(c.faults, value.Document{
+		c.faults = append(c.faults, append(value.Document{
 			{Key: "index", Value: value.Int(int32(c.next))},
 			{Key: "code", Value: value.Int(refusal.Code)},
 			{Key: "errmsg", Value: value.String(refusal.Message)},
-		}.Close())
+		}, refusal.More...).Close())
 		if value.IsMissing(ordered) || value.Truth(ordered) || c.In != nil {
 			break
 		}

@@ -11,6 +11,7 @@ type Refusal struct {
 	Name    string // of the code; "" is MongoDB's
 	Message string
 	Labels  []string
+	More    Document // what the reply has beside them
 }
 
 // CodeName is the name of the code.
