@@ -1,6 +1,8 @@
 package locktest
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/store"
@@ -19,14 +21,12 @@ func (s *Server) route(command value.Document) bson.RawValue {
 	case "enableSharding":
 		return succeeded.Close()
 	case "shardCollection":
-		var key []string
-		for field := range value.Fields(command.Get("key")) {
-			key = append(key, field)
-		}
-		s.keys[value.Text(command[0].Value)] = key
+		s.keys[value.Text(command[0].Value)] = value.Names(command.Get("key"))
 		return succeeded.Close()
 	case "drop":
 		delete(s.keys, namespace)
+	case "dropDatabase":
+		maps.DeleteFunc(s.keys, func(namespace string, _ []string) bool { return strings.HasPrefix(namespace, database+".") })
 	}
 	if key := s.keys[namespace]; len(key) > 0 {
 		return unrouted(command, key)
@@ -36,12 +36,17 @@ func (s *Server) route(command value.Document) bson.RawValue {
 
 var succeeded = value.Document{{Key: "ok", Value: value.Double(1)}}
 
-// unrouted is the reply if a filter doesn't say which shard has the document. Then no statement of the command is
+// unrouted is the reply if a filter doesn't say which shard has the document, or a unique index would have to be on all. Then no statement of the command is
 // executed. (A router of MongoDB executes the others, if the command is unordered.)
 func unrouted(command value.Document, key []string) bson.RawValue {
 	name := command[0].Key
 	if name == "findAndModify" && !pins(command.Get("query"), key) {
 		return store.Refused(value.Refuse(shardKeyNotFound, "Query for sharded findAndModify must contain the shard key"))
+	}
+	for _, spec := range value.Elements(command.Get("indexes")) {
+		if keys := value.Names(value.Get(spec, "key")); value.Truth(value.Get(spec, "unique")) && !slices.Equal(key, keys[:min(len(key), len(keys))]) {
+			return store.Refused(value.Refuse(value.CannotCreateIndex, "cannot create unique index over %s with shard key pattern %q", value.Get(spec, "key"), key))
+		}
 	}
 	if name != "update" && name != "delete" {
 		return value.Missing

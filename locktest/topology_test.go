@@ -1,6 +1,7 @@
 package locktest_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -164,8 +165,19 @@ func TestARouterWantsTheShardKey(t *testing.T) {
 	lease, err := locker(t, orders, doclock.ShardKey("region")).TryAcquire(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: "north"}})
 	check(t, err)
 	check(t, lease.Release(t.Context()))
-	check(t, orders.Drop(t.Context()))
-	check(t, upsert(bson.M{"_id": 1})) // a collection that was made anew isn't sharded
+	unique := func(keys bson.D) error {
+		_, err := orders.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: keys, Options: options.Index().SetUnique(true)})
+		return err
+	}
+	check(t, unique(bson.D{{Key: "region", Value: 1}, {Key: "total", Value: 1}}))
+	if err := unique(bson.D{{Key: "total", Value: 1}, {Key: "region", Value: 1}}); !codeIs(err, 67) {
+		t.Errorf("a unique index that doesn't begin with the shard key: %v", err)
+	}
+	for _, drop := range []func(context.Context) error{func(ctx context.Context) error { return orders.Drop(ctx) }, orders.Database().Drop} {
+		check(t, drop(t.Context()))
+		check(t, upsert(bson.M{"_id": 1})) // a collection that was made anew isn't sharded
+		shard(bson.D{{Key: "region", Value: 1}})
+	}
 }
 
 func codeIs(err error, code int) bool {

@@ -32,10 +32,7 @@ func (c *command) isKey(filter bson.RawValue) bool {
 	equalities(filter, func(path string, _ bson.RawValue) { paths = append(paths, path) })
 	slices.Sort(paths)
 	asks := func(u index) bool {
-		var names []string
-		for name := range value.Fields(u.keys) {
-			names = append(names, name)
-		}
+		names := value.Names(u.keys)
 		slices.Sort(names)
 		return u.unique && slices.Equal(names, paths)
 	}

@@ -49,6 +49,14 @@ func Fields(v bson.RawValue) iter.Seq2[string, bson.RawValue] {
 	return each(data) // of one function, so that what a loop changes needs no memory of its own
 }
 
+// Names are the names of a document's fields.
+func Names(v bson.RawValue) (names []string) {
+	for name := range Fields(v) {
+		names = append(names, name)
+	}
+	return names
+}
+
 // Open opens a document. Any other value has no fields.
 func Open(v bson.RawValue) Document {
 	var d Document
