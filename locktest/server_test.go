@@ -64,6 +64,8 @@ func TestUnsupported(t *testing.T) {
 		"an expression":          {expr(bson.M{"$sqrt": 4}), "the expression $sqrt"},
 		"a capital variable":     {expr(bson.M{"$let": bson.M{"vars": bson.M{"X": 1}, "in": "$$X"}}), "an invalid character"},
 		"a capital element":      {expr(bson.M{"$map": bson.M{"input": bson.A{1}, "as": "X", "in": "$$X"}}), "an invalid character"},
+		"a name that ends early": {find(bson.M{"$expr": bson.M{"$arrayToObject": bson.A{bson.A{bson.A{"a\x00b", 1}}}}}), "null byte"},
+		"a new one":              {update(one, bson.M{"$rename": bson.M{"total": "a\x00b"}}), "null byte"},
 		"an unknown variable":    {expr(bson.M{"$filter": bson.M{"input": bson.A{1}, "as": "x", "cond": "$$y"}}), "undefined variable: y"},
 		"one that has ended":     {expr(bson.A{bson.M{"$let": bson.M{"vars": bson.M{"x": 1}, "in": "$$x"}}, "$$x"}), "undefined variable: x"},
 		"one in a filter":        {find(bson.M{"_id": 9, "$expr": "$$x"}), "undefined variable: x"},

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"strings"
+
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -54,6 +56,9 @@ func (s *Scope) arrayToObject(e bson.RawValue) bson.RawValue {
 		key, field := value.Get(pair, "k"), value.Get(pair, "v")
 		if both := value.Elements(pair); len(both) == 2 {
 			key, field = both[0], both[1]
+		}
+		if strings.Contains(key.StringValue(), "\x00") {
+			return s.refusef(4940400, "Key field cannot contain an embedded null byte")
 		}
 		d = d.Set(key.StringValue(), field)
 	}

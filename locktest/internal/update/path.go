@@ -18,6 +18,8 @@ func checkPath(path string) error {
 			return value.Refuse(56, "An empty update path is not valid.")
 		case name == "":
 			return value.Refuse(56, "The update path '%s' contains an empty field name, which is not allowed.", path)
+		case strings.Contains(name, "\x00"):
+			return value.Refuse(value.BadValue, "The path %q contains an embedded null byte", path)
 		case name == "$":
 			return value.Unsupported("the positional operator in %q; use an array filter", path)
 		}
