@@ -118,11 +118,15 @@ func (s *Server) Listen(address string) (uri string, err error) {
 		}
 		address = net.JoinHostPort(host, "0")
 		s.mu.Lock()
+		if s.over {
+			s.mu.Unlock()
+			return "", errors.Join(errors.New("locktest: listen: the server is closed"), listener.Close())
+		}
 		m.address = listener.Addr().String()
 		s.listeners = append(s.listeners, listener)
+		s.serving.Go(func() { s.listen(listener, m) })
 		s.mu.Unlock()
 		addresses = append(addresses, m.address)
-		s.serving.Go(func() { s.listen(listener, m) })
 	}
 	return s.uri(addresses), nil
 }

@@ -115,12 +115,10 @@ func Start(opts ...Option) *Server {
 func (s *Server) Close() {
 	s.mu.Lock()
 	clients := s.clients
-	s.clients = map[*mongo.Client]*dialer{}
+	s.clients = nil
 	s.mu.Unlock()
-	atOnce, cancel := context.WithCancel(context.Background())
-	cancel()
 	for client := range clients { // first, for a driver's search for a server doesn't notice
-		_ = client.Disconnect(atOnce) // the program may have done it
+		disconnect(client)
 	}
 	s.mu.Lock()
 	if !s.over {
@@ -133,6 +131,13 @@ func (s *Server) Close() {
 	s.hangUpAll(func(*conn) bool { return true })
 	s.mu.Unlock()
 	s.serving.Wait()
+}
+
+// disconnect ends a client at once. The program may have done so.
+func disconnect(client *mongo.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = client.Disconnect(ctx)
 }
 
 // Connect makes a client, with options as a program has them: a registry, BSON options, a command monitor, timeouts.
@@ -151,8 +156,14 @@ func (s *Server) Connect(opts ...*options.ClientOptions) *mongo.Client {
 		s.fail(fmt.Errorf("locktest: connect: %w", err))
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clients[client] = d
+	closed := s.clients == nil
+	if !closed {
+		s.clients[client] = d
+	}
+	s.mu.Unlock()
+	if closed {
+		disconnect(client)
+	}
 	return client
 }
 

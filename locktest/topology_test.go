@@ -100,6 +100,12 @@ func TestClose(t *testing.T) {
 				t.Error("a ping is answered")
 			}
 			mem.Close()
+			if err := mem.Connect().Ping(t.Context(), nil); !errors.Is(err, mongo.ErrClientDisconnected) {
+				t.Errorf("a new client's ping: %v", err)
+			}
+			if _, err := mem.Listen("127.0.0.1:0"); err == nil {
+				t.Error("it listens again")
+			}
 		})
 	}
 }
