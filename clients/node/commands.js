@@ -87,7 +87,7 @@ export const relationsOf = (rules) => {
   demand(isPlain(rules) && Object.keys(rules).length > 0, 'rules must be one of the presets, as presets.fair', rules)
   const tags = Object.keys(rules).sort()
   return new Map(tags.map((tag) => {
-    demand(/^[A-Za-z0-9_-]+$/.test(tag), 'a tag must consist of letters, digits, _ and -', tag)
+    demand(/^[A-Za-z0-9_-]{1,64}$/.test(tag), 'a tag must consist of 1 to 64 letters, digits, _ and -', tag)
     demand(isPlain(rules[tag]), `the rules of ${tag} must be { cooperative: […], assertive: […] }`, rules[tag])
     const relations = new Map()
     for (const [kind, others] of Object.entries(rules[tag])) {

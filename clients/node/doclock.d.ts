@@ -88,5 +88,5 @@ export class LostError extends Error {}
 export class UnknownError extends Error {}
 /** No document has this _id. */
 export class NotFoundError extends Error {}
-/** The field is no lock, or a newer version wrote it. To ask again does not help. */
+/** The field is no lock, a newer version wrote it, or it can grant no more. To ask again does not help. */
 export class FormatError extends Error {}

@@ -24,7 +24,7 @@ export class LostError extends Error { name = 'LostError' }
 export class UnknownError extends Error { name = 'UnknownError' }
 /** No document has this _id. */
 export class NotFoundError extends Error { name = 'NotFoundError' }
-/** The field is no lock, or a newer version wrote it. To ask again does not help. */
+/** The field is no lock, a newer version wrote it, or it can grant no more. To ask again does not help. */
 export class FormatError extends Error { name = 'FormatError' }
 /** Silence is internal: a command has got no answer in its time. */
 class Silence extends Error {}
@@ -56,19 +56,26 @@ const entriesOf = (lock, tag) => {
   const entries = Object.hasOwn(Object(lock?.tags), tag) ? lock.tags[tag] : []
   return Array.isArray(entries) ? entries : []
 }
+// checkLimits fails if the server refuses all: no fence is left, or its clock has none.
+const checkLimits = ({ lock, __doclockNow: now }) => {
+  if (number(lock?.fence) >= 2 ** 53 - 1) throw new FormatError('doclock: lock.fence is the last one')
+  if (!(now > 0 && now < 2 ** 53)) throw new FormatError(`doclock: the server's clock is at ${text(now)}; set it`)
+}
 const ownEntry = (image, tag, id) => entriesOf(image?.lock, tag).find((e) => same(id, e?.id))
 
-// inTheWay returns the live entries that keep a tag out. A waiting entry minds those that are held or came earlier.
+// inTheWay returns the live entries that keep a tag out. A waiting entry minds those that are held or came earlier. An
+// expired entry with a mark is there until somebody settles it: ask again in a second.
 const inTheWay = (image, rules, tag, own) => {
   const now = image.__doclockNow
+  const left = (e) => (e.expires instanceof Date && e.expires > now ? e.expires - now : e.fenced?.id?._bsontype === 'Binary' ? 1000 : 0)
   return Object.keys(image.lock?.tags ?? {}).flatMap((other) => {
     const relation = rules.has(other) ? rules.get(tag).get(other) : { allow: 0 }
-    const live = entriesOf(image.lock, other).filter((e) => (e.expires instanceof Date && e.expires > now || e.fenced) && e !== own &&
+    const live = entriesOf(image.lock, other).filter((e) => left(e) > 0 && e !== own &&
       (!own || e.fence !== undefined || number(e.seq) < number(own.seq)))
     if (!relation || live.length <= relation.allow) return []
-    return live.map(({ id, owner, fence, seq, since, expires }) => ({
-      tag: other, id, owner, seq: number(seq), since, expires, ...(fence !== undefined && { fence: number(fence) }),
-      remaining: expires - now,
+    return live.map((e) => ({
+      tag: other, id: e.id, owner: e.owner, seq: number(e.seq), since: e.since, expires: e.expires,
+      ...(e.fence !== undefined && { fence: number(e.fence) }), remaining: left(e),
     }))
   })
 }
@@ -87,13 +94,14 @@ const sleep = (ms, signal) => new Promise((resolve, reject) => {
 
 // ---- The wire
 
-// These codes refuse a command for good: this attempt did nothing. docs/errors.md has them.
-const refusals = [2, 9, 13, 14, 18, 20, 22, 26, 28, 34, 40, [52, 57], 59, 61, 66, 72, 73, 115, 116, 121, 123, 148, 166, 167, 168,
+// These codes refuse a command for good: this attempt did nothing. They are those of internal/engine/failure.go.
+const refusals = [2, 9, 13, 14, 18, 20, 22, 26, 28, 34, 40, [52, 57], 59, 61, 66, 72, 73, 115, 116, 121, 123, 148, [166, 168],
   171, 201, 224, 238, 241, 263, 283, 303, [322, 324], 371, 391, 10003, 11000, [15942, 15999], [16006, 16007], 16020,
-  [16034, 16035], [16410, 16412], [16554, 16556], [16608, 16612], 16702, 16837, [16874, 16883], [17040, 17049], [17080, 17083],
-  17124, 17276, [17419, 17420], [28646, 28651], [28656, 28657], 28664, [28689, 28691], [28724, 28729], [28756, 28766],
-  [31249, 31256], [31319, 31325], [34443, 34455], [34460, 34473], [40060, 40068], [40075, 40081], [40085, 40097], 40272, 40323,
-  40324, [40352, 40353], [40386, 40400], [40413, 40415]].map((range) => [range].flat())
+  [16034, 16035], [16410, 16412], [16554, 16556], [16608, 16612], 16702, 16837, 16869, 16872, [16874, 16883], [17040, 17049],
+  [17080, 17083], 17124, 17276, [17419, 17420], [28646, 28651], [28656, 28657], 28664, 28667, [28689, 28691], [28724, 28729],
+  [28756, 28766], 31002, [31119, 31120], [31249, 31256], 31310, [31319, 31325], [34443, 34455], [34460, 34473], [40060, 40068],
+  [40075, 40081], [40085, 40097], [40176, 40180], [40228, 40231], 40272, [40323, 40324], [40352, 40353], [40386, 40400],
+  [40413, 40415], [51270, 51272], 1257300, 4890500].map((range) => [range].flat())
 const isPlainReply = (err) => err?.name === 'MongoServerError' && !err.writeConcernError && !err.errorResponse?.writeConcernError
 const refuses = (err) => isPlainReply(err) && refusals.some(([from, to = from]) => err.code >= from && err.code <= to)
 const overloaded = (err) => isPlainReply(err) && err.hasErrorLabel('SystemOverloadedError')
@@ -163,15 +171,20 @@ class Wire {
     return this.#members
   }
 
-  // find sends a read. It counts as no attempt of the command that it is about: a refused read only says nothing.
+  // find sends a read. It counts as no attempt of the command that it is about: a refused read only says nothing. A server
+  // that has no linearizable reads needs no proof.
   async #find(template, marks, call) {
     const members = await this.members(call)
     const command = fill(template, { collection: this.collection, level: members ? 'linearizable' : 'majority', ...marks })
     if (members) command.maxTimeMS = Math.ceil(this.#attemptMS)
-    const { reply } = await this.#ask(command, { ...call }).catch((err) => {
-      throw refuses(err) ? new Silence('the read is refused', { cause: err }) : err
-    })
-    return reply.cursor.firstBatch
+    try {
+      return (await this.#ask(command, { ...call })).reply.cursor.firstBatch
+    } catch (err) {
+      if (!refuses(err)) throw err
+      if (!members || ![115, 123, 148, 238].includes(err.code)) throw new Silence('the read is refused', { cause: err })
+    }
+    this.#members = false
+    return await this.#find(template, marks, call)
   }
   async read(query, call) {
     return (await this.#find(commands.read, { '_id…': query }, call))[0]
@@ -266,6 +279,7 @@ export class Locker {
           anew()
           continue
         }
+        if (!own) checkLimits(image)
         const others = image && inTheWay(image, this.#rules, tag, own)
         if (own && !waiting) {
           waiting = true
@@ -376,11 +390,12 @@ class Lease {
   /** Extends the lease by its TTL, unless its time is up. */
   async renew() {
     this.#checkTime()
-    const call = newCall({ timeLeft: () => this.#timeLeft() })
+    const call = newCall({ timeLeft: () => this.remaining() })
     const { image, sent } = await this.#settle(fill(commands.renew, this.#marks), call, 'renewal').catch((err) => {
       this.#checkTime()
       throw err
     })
+    this.#check() // after a release its answer says nothing
     if (image === null) throw this.#lose('')
     this.#checkTime() // the answer may come late
     this.#extend(sent)
@@ -458,10 +473,10 @@ class Lease {
   }
 
   // noneTook says that nobody but the silent attempt can have removed the entry: its time is not up, and no operator has
-  // broken it.
+  // broken it, as the document shows.
   async #noneTook(call) {
     if (this.#timeLeft() <= 0) return false
-    const image = await this.#wire.read(this.#marks['_id…'], call).catch(() => ({ lock: { broken: Infinity } }))
-    return !(number(image?.lock?.broken) >= this.fence)
+    const image = await this.#wire.read(this.#marks['_id…'], call).catch(() => undefined)
+    return image !== undefined && !(number(image.lock?.broken) >= this.fence)
   }
 }

@@ -13,7 +13,10 @@ const locker = new Locker(client.db().collection('orders'), {
   rules: presets.writePreferring, ttl: 30_000, owner: `${os.hostname()}/${process.pid}`,
 })
 const lease = await locker.acquire(7, 'write', { maxWait: 5000 }) // or tryAcquire, which does not wait
-await lease.update({ $set: { state: 'paid' } }) // only applied under the lock
-if (lease.remaining() < 10_000) await lease.renew()
-await lease.release()
+try {
+  await lease.update({ $set: { state: 'paid' } }) // only applied under the lock
+  if (lease.remaining() < 10_000) await lease.renew()
+} finally {
+  await lease.release()
+}
 await client.close()

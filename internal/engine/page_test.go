@@ -44,7 +44,10 @@ func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 	p := w.peer(relations.Fair(), func(c *Config) { c.Now, c.WaitTTL = nil, ttl })
 	_, _ = p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "read", ID: ann})
 	_, _ = p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "write", ID: bob})
-	w.Change(bson.M{"$push": bson.M{"lock.tags.read": bson.M{"id": binaryID(cid), "expires": bson.DateTime(0)}}})
+	w.Change(bson.M{"$push": bson.M{"lock.tags.read": bson.M{"$each": bson.A{
+		bson.M{"id": binaryID(cid), "expires": bson.DateTime(0)},
+		bson.M{"id": binaryID(cid), "expires": bson.DateTime(0), "seq": int64(1 << 52), "fenced": bson.M{"id": binaryID(cid), "slots": 1}},
+	}}}})
 	stages, _ := strings.CutPrefix(block(t, "js"), "db.orders.aggregate(")
 	stages = regexp.MustCompile(`([{,]\s*)(\$?\w+):`).ReplaceAllString(strings.TrimSuffix(stages, ")\n"), `$1"$2":`)
 	var pipeline bson.A
@@ -58,7 +61,7 @@ func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 		Fence, Ms int64
 	}
 	must(t, cursor.All(t.Context(), &rows))
-	if len(rows) != 2 || rows[0].Tag != "read" || rows[0].Fence == 0 || rows[1].Tag != "write" || rows[1].Fence != 0 || rows[1].Ms <= 0 {
+	if len(rows) != 3 || rows[2].Ms >= 0 || rows[0].Tag != "read" || rows[0].Fence == 0 || rows[1].Tag != "write" || rows[1].Fence != 0 || rows[1].Ms <= 0 {
 		t.Errorf("the answer is %+v", rows)
 	}
 }
@@ -79,6 +82,33 @@ func TestPageHasRefusals(t *testing.T) {
 		must(t, err)
 		if !AsFailure(classify(mongo.CommandError{Code: int32(n)})).Refused() {
 			t.Errorf("code %d does not refuse a command for good", n)
+		}
+	}
+}
+
+// The client for Node takes the same codes for refusals.
+func TestNodeHasTheRefusals(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "clients", "node", "doclock.js"))
+	must(t, err)
+	_, list, _ := strings.Cut(string(text), "const refusals = ")
+	list, _, _ = strings.Cut(list, ".map(")
+	var ranges []any
+	must(t, json.Unmarshal([]byte(list), &ranges))
+	var node codes
+	for _, r := range ranges {
+		ends, several := r.([]any)
+		if !several {
+			ends = []any{r, r}
+		}
+		node = append(node, [2]int{int(ends[0].(float64)), int(ends[1].(float64))})
+	}
+	all := slices.Concat(node, unread, unrouted, uncomputed)
+	for _, r := range all {
+		for code := r[0] - 1; code <= r[1]+1; code++ {
+			if node.has(code) != refused(code) {
+				t.Errorf("code %d refuses in Node: %v, here: %v", code, node.has(code), refused(code))
+			}
 		}
 	}
 }

@@ -150,7 +150,7 @@ const acquire = async (caller, { document, locker }) => {
   const timer = one(4) && setTimeout(() => leaves.abort(), upTo(300))
   try {
     const lease = tries
-      ? await locker.tryAcquire(document.id, tag)
+      ? await locker.tryAcquire(document.id, tag, { signal: leaves.signal })
       : await locker.acquire(document.id, tag, { maxWait: upTo(1200), signal: leaves.signal })
     const of = { tag, id: Buffer.from(lease.id.buffer).toString('hex'), fence: BigInt(lease.fence) }
     tell('granted', of)

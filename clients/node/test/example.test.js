@@ -30,6 +30,17 @@ test('the example pays the order, and leaves no entry', async () => {
   assert.deepEqual(order.lock.tags, { write: [] })
 })
 
+test('the example releases the lock although its update fails', async () => {
+  const orders = client.db().collection('orders')
+  await orders.deleteMany({})
+  await orders.createIndex({ state: 1 }, { unique: true })
+  await orders.insertMany([{ _id: 7, state: 'new' }, { _id: 8, state: 'paid' }])
+  const { status } = spawnSync(process.execPath, [example], { env: { ...process.env, MONGODB_URI: uri }, encoding: 'utf8' })
+  assert.equal(status, 1)
+  assert.deepEqual((await orders.findOne({ _id: 7 })).lock.tags, { write: [] })
+  await orders.drop()
+})
+
 test('a URI that cannot be used is not printed', () => {
   for (const spoilt of ['mongodb://ann:geheim%40host:27017/', 'mongodb://ann:geheim/host', 'mongodb://h/?tls=geheim', 'geheim']) {
     const { status, stderr } = spawnSync(process.execPath, [example], { env: { ...process.env, MONGODB_URI: spoilt }, encoding: 'utf8' })

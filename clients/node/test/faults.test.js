@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { connect, createServer } from 'node:net'
 import { test } from 'node:test'
-import { MongoClient, MongoServerError } from 'mongodb'
-import { ConflictError, LostError, NotFoundError, UnknownError, presets } from '../doclock.js'
-import { documents, entries, expire, get, jump, locker, make, relayed, silence, uriOf } from './server.js'
+import { Long, MongoClient, MongoServerError, UUID } from 'mongodb'
+import { ConflictError, FormatError, LostError, NotFoundError, UnknownError, presets } from '../doclock.js'
+import { counted, documents, entries, expire, get, jump, locker, make, relayed, silence, uriOf } from './server.js'
 
 // faulty is a collection whose commands of one kind get their fates one by one: 'lost' is not executed, 'reply lost' is
 // executed without an answer, 'later' is executed when run() is called; a function is called instead; then all is well.
@@ -128,7 +128,7 @@ test('a refusal proves nothing of an earlier attempt', async () => {
 })
 
 test('which errors refuse for good', async () => {
-  for (const code of [2, 13, 52, 57, 121, 11000, 15950]) {
+  for (const code of [2, 13, 52, 57, 121, 11000, 15950, 40176, 4890500]) {
     const wire = faulty('doclock acquire', refuse(code))
     await assert.rejects(client(wire).tryAcquire(await make(), 'write'), { code })
     assert.ok(!wire.sent.includes('doclock clean-up'))
@@ -261,6 +261,56 @@ test('a lost reply of an update, and members', async () => {
   await lease.update({ $inc: { x: 1 } })
   assert.equal((await get(id)).x, 1)
   assert.equal(wire.levels.length, 2) // proof, and read
+})
+
+// A waiter asks some 50 times in 3 s.
+test('a waiter does not hurry beside an expired entry with a mark', async () => {
+  for (const rules of [presets.exclusive, presets.fair]) {
+    const entry = {
+      id: new UUID(), owner: 'go/1', seq: Long.fromNumber(1), fence: Long.fromNumber(1), since: new Date(1), expires: new Date(2),
+      fenced: { id: new UUID(), slots: 1 },
+    }
+    const id = await make({ lock: { v: 2, fence: Long.fromNumber(1), tags: { write: [entry] } } })
+    const { collection, sent } = counted()
+    await assert.rejects(locker(rules, {}, collection).acquire(id, 'write', { maxWait: 3000 }), ConflictError)
+    assert.ok(sent.length < 120, `${sent.length} commands in 3 s`)
+  }
+})
+
+test('a server with members that refuses linearizable reads needs no proof', async () => {
+  const id = await make()
+  for (const code of [115, 123, 148, 238]) {
+    await assert.rejects(client(members(faulty(), [refuse(code)])).tryAcquire('nobody', 'write'), NotFoundError, `${code}`)
+    const lease = await client(members(faulty(), [refuse(code)])).tryAcquire(id, 'write')
+    await documents.updateOne({ _id: id }, { $unset: { 'lock.tags': 1 } })
+    await assert.rejects(lease.update({ $set: { x: 1 } }), LostError, `${code}`)
+  }
+})
+
+test('the last fence', async () => {
+  const id = await make({ lock: { fence: Long.fromString('9007199254740991') } })
+  await assert.rejects(locker(presets.fair).tryAcquire(id, 'write'), FormatError)
+  await assert.rejects(locker(presets.fair).acquire(id, 'write', { maxWait: 100 }), FormatError)
+})
+
+// The renewal finds nothing because of the release. It says nothing of who was let in.
+test('a renewal that a release overtakes', async (t) => {
+  const id = await make()
+  let arrive
+  const late = new Promise((resolve) => { arrive = resolve })
+  let releases = 0
+  const both = relayed((command, send) => {
+    if (command.comment === 'doclock renew') return late.then(send)
+    if (command.comment === 'doclock release' && ++releases === 1) return send().then(() => (jump(t, 31_000), silence()))
+    return send()
+  })
+  const lease = await locker(presets.fair, {}, both).tryAcquire(id, 'write')
+  const renewal = lease.renew()
+  await assert.rejects(lease.release(), UnknownError)
+  t.mock.restoreAll()
+  arrive()
+  await assert.rejects(renewal, LostError)
+  await lease.release() // it was released within its time, and nobody has broken it
 })
 
 // ---- A connection that breaks
