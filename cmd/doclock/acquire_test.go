@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -61,9 +62,9 @@ func TestRunGivesUp(t *testing.T) {
 				must(t, err)
 				begun := time.Now()
 				asking, answered := run.untilSilence(nightly, h)
-				locks, tag, err := run.locker(coll, nightly, h, "backup.sh", answered)
+				locks, err := run.locker(coll, relations.Exclusive(), nightly, h, "backup.sh", answered)
 				must(t, err)
-				lease, err := acquire(asking, locks, nightly, tag, h, nil)
+				lease, err := acquire(asking, locks, nightly, writelock.Tag, h, nil)
 				answered()
 				if took := time.Since(begun); (lease != nil) != (c.until == 0) || c.until > 0 && (took < c.until || took > c.until+time.Second) {
 					t.Errorf("after %v it has a lease: %v; %v", took, lease != nil, err)

@@ -93,18 +93,17 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 	if err != nil {
 		return err
 	}
-	if b.id != "" {
-		if _, err := uuid.Parse(b.id); err != nil {
-			return usage("--id is %q, which is no id; inspect shows them", b.id)
-		}
+	id, err := uuid.Parse(b.id)
+	if b.id != "" && err != nil {
+		return usage("--id is %q, which is no id; inspect shows them", b.id)
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
 		lock, err := admin.Inspect(ctx, coll, t.filter, c.adminOptions()...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.text, err)
 		}
-		chosen := b.choose(lock.Entries)
-		if !c.json {
+		chosen := b.choose(lock.Entries, id)
+		if !c.json || !b.yes {
 			c.showChosen(chosen)
 		}
 		switch {
@@ -138,9 +137,9 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 	})
 }
 
-func (b broken) choose(entries []admin.Entry) (chosen []admin.Entry) {
+func (b broken) choose(entries []admin.Entry, id uuid.UUID) (chosen []admin.Entry) {
 	for _, e := range entries {
-		if (b.id == "" || strings.EqualFold(e.ID.String(), b.id)) && (b.tag == "" || e.Tag == b.tag) && (b.owner == "" || e.Owner == b.owner) {
+		if (b.id == "" || e.ID == id) && (b.tag == "" || e.Tag == b.tag) && (b.owner == "" || e.Owner == b.owner) {
 			chosen = append(chosen, e)
 		}
 	}

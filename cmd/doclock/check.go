@@ -77,9 +77,11 @@ func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
 		verdict = "not supported"
 	}
 	fmt.Fprintf(c.out, "server       %s, %s: %s\n", oneline.Text(info.Version), info.Kind, verdict)
-	if info.Kind != doclock.Standalone {
+	switch {
+	case !supported: // it may not have been measured
+	case info.Kind != doclock.Standalone:
 		fmt.Fprintf(c.out, "clock skew   %v (must be less than the ClockTolerance, by default %v)\n", info.ClockSkew.Round(100*time.Microsecond), defaultTolerance)
-	} else {
+	default:
 		fmt.Fprintln(c.out, "clock skew   none: there is one clock")
 	}
 	switch {

@@ -57,7 +57,10 @@ func (g *guarded) run(path string, args, env []string) (end, error) {
 		cmd = g.command(ctx, &work, "/bin/sh", append([]string{"sh", path}, args[1:]...), env)
 		err = cmd.Start()
 	}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return end{}, &ending{code: exitLost, err: errors.New("the lock was lost, or its time was over, before the command began; it was not run")}
+	case err != nil:
 		return end{}, &ending{code: exitNotExecutable, err: fmt.Errorf("the command can't be executed: %w", err)}
 	}
 	work.Go(func() { g.endInTime(ctx, cancel) })
@@ -110,6 +113,9 @@ func outlives(p *os.Process, until time.Time) bool {
 // input for it: only the terminal's own process group may read there.
 func (g *guarded) command(ctx context.Context, work *sync.WaitGroup, path string, args, env []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path)
+	if errors.Is(cmd.Err, exec.ErrDot) { // it looks the path up again: see lookPath
+		cmd.Err = nil
+	}
 	cmd.Args, cmd.Env, cmd.Stdout, cmd.Stderr = args, env, os.Stdout, os.Stderr
 	if !isTerminal(os.Stdin) {
 		cmd.Stdin = os.Stdin

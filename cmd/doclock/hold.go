@@ -38,6 +38,10 @@ func (c *cli) run(arg string, command []string, h held) error {
 	if err := h.check(t); err != nil {
 		return err
 	}
+	rules, tag, err := h.decision()
+	if err != nil {
+		return err
+	}
 	signals, stop := notified(signalsOfRun...)
 	defer stop()
 	withstand()
@@ -47,7 +51,7 @@ func (c *cli) run(arg string, command []string, h held) error {
 	}
 	defer disconnect()
 	asking, answered := c.untilSilence(t, h)
-	locks, tag, err := c.locker(coll, t, h, command[0], answered)
+	locks, err := c.locker(coll, rules, t, h, command[0], answered)
 	if err != nil {
 		return err
 	}
@@ -117,22 +121,23 @@ func (c *cli) untilSilence(t target, h held) (ctx context.Context, answered func
 	}
 }
 
-// locker makes the Locker for the flags, and says which tag to acquire. When an acquire
-// has to wait, it calls answered and says who is in the way.
-func (c *cli) locker(coll *mongo.Collection, t target, h held, command string, answered func()) (*multilock.Locker, string, error) {
-	rules, tag := relations.Exclusive(), writelock.Tag
-	var err error
+// decision is the rules and the tag of the flags.
+func (h *held) decision() (rules relations.Rules, tag string, err error) {
 	switch {
 	case h.n != 0:
 		rules, err = semaphore(fmt.Sprint(h.n))
-		tag = "slot"
+		return rules, "slot", err
 	case h.rules != "":
 		rules, err = readRules(h.rules)
-		tag = h.tag
+		return rules, h.tag, err
+	default:
+		return relations.Exclusive(), writelock.Tag, nil
 	}
-	if err != nil {
-		return nil, "", err
-	}
+}
+
+// locker makes the Locker for the flags. When an acquire has to wait, it calls answered and
+// says who is in the way.
+func (c *cli) locker(coll *mongo.Collection, rules relations.Rules, t target, h held, command string, answered func()) (*multilock.Locker, error) {
 	waits := func(_ context.Context, e doclock.Event) {
 		if e.Kind != doclock.EventWaiting || e.How != "" {
 			return
@@ -145,11 +150,10 @@ func (c *cli) locker(coll *mongo.Collection, t target, h held, command string, a
 		c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", oneline.Text(text))
 	}
 	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))), doclock.OnEvent(waits))
-	if h.create || t.named && c.full() == defaultCollection {
+	if h.create || t.named && c.isDefault() {
 		opts = append(opts, doclock.Upsert())
 	}
-	locks, err := multilock.New(coll, rules, opts...)
-	return locks, tag, err
+	return multilock.New(coll, rules, opts...)
 }
 
 // defaultOwner names the process that to look for: this one, and its command.
@@ -334,7 +338,7 @@ func (c *cli) sayLate(h held, event, format string, args ...any) (answered func(
 // say tells on stderr how a run goes: always what on says, and with --json
 // everything.
 func (c *cli) say(on bool, event, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := withoutURI(fmt.Sprintf(format, args...))
 	switch {
 	case c.json:
 		line, _ := json.Marshal(struct {

@@ -79,7 +79,7 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 		if err := rows.flush(); err != nil {
 			return err
 		}
-		if seen == (tally{}) && isMissing(ctx, coll) {
+		if seen == (tally{}) && !c.isDefault() && isMissing(ctx, coll) {
 			return errNoCollection
 		}
 		if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
@@ -91,12 +91,12 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 
 var errNoCollection = errors.New("there is no such collection")
 
-// isMissing reports whether it is known that the collection isn't there. Before the
-// first "doclock run" the default one isn't, and that is right.
+// isDefault reports whether the collection is the one that isn't there before the first
+// "doclock run", which is right.
+func (c *cli) isDefault() bool { return c.full() == defaultCollection }
+
+// isMissing reports whether it is known that the collection isn't there.
 func isMissing(ctx context.Context, coll *mongo.Collection) bool {
-	if coll.Database().Name()+"."+coll.Name() == defaultCollection {
-		return false
-	}
 	names, err := coll.Database().ListCollectionNames(ctx, bson.M{"name": coll.Name()}, options.ListCollections().SetAuthorizedCollections(true))
 	return err == nil && len(names) == 0
 }

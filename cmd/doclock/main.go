@@ -105,7 +105,7 @@ func exitCodeOf(err error, ran *cobra.Command) int {
 
 // isCobras tells errors in the arguments, which cobra gives no type.
 func isCobras(err error) bool {
-	for _, begin := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "flag needed",
+	for _, begin := range []string{"unknown command", "unknown flag", "unknown shorthand", "bad flag syntax", "accepts ", "requires ", "flag needed",
 		"invalid argument", "flag needs an argument", "if any flags in the group", "none of the others"} {
 		if strings.HasPrefix(err.Error(), begin) {
 			return true

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -92,4 +94,35 @@ func TestUnselected(t *testing.T) {
 		}
 		must(t, locks.Close(t.Context()))
 	})
+}
+
+// A signal ends a subcommand, also one that waits for stdin, as "rules -" does, or for the
+// reader of its output.
+func TestASignalEndsWorkThatDoesNotLookAtIt(t *testing.T) {
+	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	defer close(release)
+	run := action(func(context.Context, []string) error { close(begun); <-release; return nil })
+	go func() { ended <- run(nil, nil) }()
+	<-begun
+	must(t, syscall.Kill(os.Getpid(), syscall.SIGTERM)) // which action catches
+	select {
+	case err := <-ended:
+		var end *ending
+		if !errors.As(err, &end) || end.code != 143 {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(mongotest.Patience):
+		t.Error("it waits for its work")
+	}
+}
+
+// A lease that has ended before the command began is no fault of the command.
+func TestTheLeaseEndedBeforeTheCommand(t *testing.T) {
+	kept, end := context.WithCancelCause(t.Context())
+	end(doclock.ErrLost)
+	_, err := (&guarded{kept: kept}).run("/bin/sh", []string{"sh", "-c", "exit 0"}, os.Environ())
+	var ended *ending
+	if !errors.As(err, &ended) || ended.code == exitNotExecutable || strings.Contains(err.Error(), "executed") {
+		t.Errorf("it ended with %v", err)
+	}
 }

@@ -100,13 +100,24 @@ func version() string {
 }
 
 // action is a subcommand's work, under a context that ends with Ctrl-C or a
-// SIGTERM.
+// SIGTERM. What doesn't end by it, as a read of stdin, is left a moment later.
 func action(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
 		signals, ignore := notified(os.Interrupt, syscall.SIGTERM)
 		defer ignore()
 		ctx, stop := untilSignal(context.Background(), signals, 0)
-		err := work(ctx, args)
+		ended := make(chan error, 1)
+		go func() { ended <- work(ctx, args) }()
+		var err error
+		select {
+		case err = <-ended:
+		case <-ctx.Done(): // by a signal
+			select {
+			case err = <-ended:
+			case <-time.After(3 * time.Second):
+				err = ctx.Err()
+			}
+		}
 		if s := stop(); s != nil && err != nil {
 			return interrupted(s)
 		}

@@ -29,27 +29,30 @@ const sweepExample = `  doclock sweep -c shop.orders
 func newSweep(c *cli) *cobra.Command {
 	var within string
 	var idle time.Duration
-	cmd := &cobra.Command{
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use: "sweep [flags]", Short: "Remove what has expired",
 		Long: sweepLong, Example: sweepExample, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: action(func(ctx context.Context, _ []string) error { return c.ofCollection(c.sweep(ctx, within, idle)) }),
+		RunE: action(func(ctx context.Context, _ []string) error {
+			return c.ofCollection(c.sweep(ctx, within, idle, cmd.Flags().Changed("delete-idle")))
+		}),
 	}
 	cmd.Flags().StringVar(&within, "within", "", "only documents that match this `FILTER`")
 	cmd.Flags().DurationVar(&idle, "delete-idle", 0, "delete documents with nothing but a lock that were idle for this `DURATION`, at least 1h")
 	return cmd
 }
 
-func (c *cli) sweep(ctx context.Context, within string, idle time.Duration) error {
+func (c *cli) sweep(ctx context.Context, within string, idle time.Duration, deletes bool) error {
 	opts, err := withinOption(within)
 	if err != nil {
 		return err
 	}
-	if idle != 0 {
+	if deletes {
 		opts = append(opts, admin.DeleteIdle(idle))
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
 		count, err := admin.Sweep(ctx, coll, c.adminOptions(opts...)...)
-		if err == nil && count == (admin.Count{}) && isMissing(ctx, coll) {
+		if err == nil && count == (admin.Count{}) && !c.isDefault() && isMissing(ctx, coll) {
 			err = errNoCollection
 		}
 		return c.done(count, err)

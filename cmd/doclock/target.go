@@ -49,7 +49,11 @@ func parseDocument(what, text string) (bson.D, error) {
 
 func parseValue(text string) (bson.RawValue, error) {
 	var holder bson.Raw
-	if err := readExtended(`{"v":`+text+`}`, &holder); err != nil {
+	err := json.Unmarshal([]byte(text), new(json.RawMessage)) // of itself, and not with what is put around it
+	if err == nil {
+		err = readExtended(`{"v":`+text+`}`, &holder)
+	}
+	if err != nil {
 		return bson.RawValue{}, usage(`the FILTER is not extended JSON, as '{"_id": 7}' is: %s: %v`, text, err)
 	}
 	return holder.Lookup("v"), nil

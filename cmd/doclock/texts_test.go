@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/mongotest"
 )
 
 // The longest durations have a text, too.
@@ -82,3 +83,28 @@ func must(tb testing.TB, err error) {
 
 // errOf is the error of a call that also returns something else.
 func errOf[T any](_ T, err error) error { return err }
+
+// check shows no difference of clocks that it has not measured.
+func TestCheckOfAnUnsupportedServerShowsNoSkew(t *testing.T) {
+	var out bytes.Buffer
+	(&cli{out: &out}).checkText(doclock.ServerInfo{Kind: doclock.ReplicaSet}, false)
+	if strings.Contains(out.String(), "skew   0s") {
+		t.Errorf("it said %q", out.String())
+	}
+}
+
+// index says that there was no collection, of the default one, too.
+func TestIndexSaysThatItMadeTheDefaultCollection(t *testing.T) {
+	server, err := mongotest.Open(t.Context(), "")
+	must(t, err)
+	defer server.Close()
+	t.Setenv("MONGODB_URI", server.URI())
+	t.Setenv("DOCLOCK_URI", "")
+	t.Setenv("DOCLOCK_COLLECTION", "")
+	var out, said bytes.Buffer
+	c := &cli{out: &out, err: &said, field: "lock", timeout: patience}
+	must(t, c.index(t.Context(), []string{"write"}))
+	if !strings.Contains(said.String(), "there was no such collection") {
+		t.Errorf("it made %q, and said %q", out.String(), said.String())
+	}
+}

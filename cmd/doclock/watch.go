@@ -61,7 +61,7 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 		g := glance{At: time.Now().UTC(), Entries: []admin.Entry{}}
 		err := c.answered(ctx, coll, func(ctx context.Context, coll *mongo.Collection) error {
 			err := g.look(ctx, coll, query, c.lines(), c.adminOptions(opts...))
-			if err == nil && g.Count == (tally{}) && isMissing(ctx, coll) {
+			if err == nil && g.Count == (tally{}) && !c.isDefault() && isMissing(ctx, coll) {
 				err = errNoCollection
 			}
 			return err
@@ -136,7 +136,7 @@ func (c *cli) showGlance(g glance, err error) error {
 	if isTerminal(c.out) && os.Getenv("TERM") != "dumb" {
 		fmt.Fprint(c.out, "\x1b[H\x1b[2J") // clears the screen
 	}
-	fmt.Fprintf(c.out, "%s  %s  ", c.full(), g.At.Format(time.TimeOnly+"Z"))
+	fmt.Fprintf(c.out, "%s  %s  ", withoutURI(c.full()), g.At.Format(time.TimeOnly+"Z"))
 	if err != nil {
 		_, err := fmt.Fprintf(c.out, "%s\n%s\n\n", oneline.Text(trimmed(g.Error)), hintOf(err))
 		return err
