@@ -16,9 +16,9 @@ var errorTypes = []struct {
 	err  error
 	name string
 }{
+	{doclock.ErrOutcomeUnknown, "outcome_unknown"}, // joined with the end of the caller's context
 	{context.Canceled, "canceled"},
 	{doclock.ErrClosed, "closed"},
-	{doclock.ErrOutcomeUnknown, "outcome_unknown"},
 	{context.DeadlineExceeded, "timeout"},
 	{doclock.ErrConflict, "conflict"},
 	{doclock.ErrNotFound, "not_found"},

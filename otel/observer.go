@@ -72,10 +72,6 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.findCollection(e))
 	}
 	switch e.Kind {
-	case doclock.EventWaiting:
-		if e.How == "" { // else it was counted
-			o.metrics.conflicts.Add(ctx, 1, o.labels.find(ctx, e))
-		}
 	case doclock.EventSkipped:
 		o.metrics.skipped.Add(ctx, 1, o.labels.find(ctx, e))
 	case doclock.EventGranted, doclock.EventNotGranted:
@@ -107,10 +103,10 @@ func (o *Observer) acquired(ctx context.Context, e doclock.Event) {
 	plain := o.labels.find(ctx, e)
 	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.findOutcome(e))
 	o.metrics.commands.Add(ctx, int64(e.Commands), plain)
+	if len(e.Holders) > 0 || errors.Is(e.Err, doclock.ErrConflict) {
+		o.metrics.conflicts.Add(ctx, 1, plain)
+	}
 	if e.Kind != doclock.EventGranted {
-		if e.How == doclock.HowRefused && errors.Is(e.Err, doclock.ErrConflict) {
-			o.metrics.conflicts.Add(ctx, 1, plain)
-		}
 		return
 	}
 	o.metrics.active.Add(ctx, 1, plain)

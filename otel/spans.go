@@ -3,10 +3,11 @@ package otel
 import (
 	"context"
 	"errors"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/bsonvalue"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.opentelemetry.io/otel/attribute"
@@ -108,20 +109,13 @@ func holders(all []doclock.Holder) (names []string) {
 		if h.Waiting {
 			state = "waiting"
 		}
-		names = append(names, h.Tag+" of "+h.Owner+", "+state)
+		names = append(names, oneline.Text(h.Tag+" of "+h.Owner+", "+state)) // no exporter takes a text that isn't UTF-8
 	}
 	return names
 }
 
 // document is an _id as people write it: 7, "A-17", {"$oid":"…"}.
-func document(id bson.RawValue) string {
-	const before, after = `{"v":`, `}`
-	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: id}}, false, false)
-	if err != nil {
-		return cut(id.String(), documentBytes)
-	}
-	return cut(strings.TrimSuffix(strings.TrimPrefix(string(text), before), after), documentBytes)
-}
+func document(id bson.RawValue) string { return cut(bsonvalue.Readable(id), documentBytes) }
 
 // cut keeps whole characters of a text, up to so many bytes.
 func cut(text string, most int) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -173,6 +174,30 @@ func TestTextsOfSpans(t *testing.T) {
 	for kind := range 256 {
 		for _, value := range [][]byte{nil, {1}, {255, 255, 255, 255, 1}} {
 			document(bson.RawValue{Type: bson.Type(kind), Value: value})
+		}
+	}
+}
+
+// A caller who gave up by a cancel has an unknown outcome as well as one whose time was over.
+func TestErrorTypeOfAnUnknownOutcome(t *testing.T) {
+	if got := errorType(errors.Join(context.Canceled, doclock.ErrOutcomeUnknown)); got != "outcome_unknown" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An exporter refuses a whole batch of spans for one text that is not UTF-8.
+func TestHoldersAreUTF8(t *testing.T) {
+	r, e := newRig(t), event(0, doclock.HowRefused, 0)
+	e.Holders = []doclock.Holder{{Tag: "write", Owner: "caf\xe9"}} // as another program wrote it
+	r.observe(e)
+	for _, a := range r.ended()[0].Attributes() {
+		if a.Key != holdersKey {
+			continue
+		}
+		for _, text := range a.Value.AsStringSlice() {
+			if !utf8.ValidString(text) {
+				t.Errorf("the span has %q", text)
+			}
 		}
 	}
 }
