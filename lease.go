@@ -115,8 +115,9 @@ type Lease interface {
 
 	// WithTransaction runs fn in a transaction of the server that is committed while the lock
 	// is held, or never: what fn writes with its context, in any collection, comes before
-	// whoever is let in next. Renewals go on beside it, and so do the transactions of other
-	// holders. It sends two commands before fn's own, and then the commit; the first one of a
+	// whoever is let in next. (In a sharded cluster that one reads it in a transaction, too: a
+	// plain read may not see it yet.) Renewals go on beside it, and so do the transactions of
+	// other holders. It sends two commands before fn's own, and then the commit; the first one of a
 	// lease takes two more. It needs a replica set or a sharded cluster: else it is an
 	// [ErrUnsupportedServer].
 	//
@@ -152,7 +153,7 @@ type Lease interface {
 	// and a random key. Its bearer can release the lock: keep it secret. A lease that
 	// was itself resumed gives the same token again.
 	//
-	// With an ErrOutcomeUnknown there is a token, too. A resume shows the outcome, unless ctx
+	// With an ErrOutcomeUnknown there is a token, too, if the detach was sent. A resume shows the outcome, unless ctx
 	// ended and the command is still under way: it may make the token good yet. Call
 	// Release instead to end the entry, detached or not. [ErrInvalidArgument] is a
 	// Detach of an entry that others share ([ShareInProcess]), or with a [HoldAtMost].
@@ -170,7 +171,7 @@ type Lease interface {
 	// nothing renews it, and an acquire with this context waits for it.
 	//
 	// If its outcome is unknown, the lease has ended, and both entries are removed in the
-	// background. If ctx ended first, call Release: it releases the lease, or returns
+	// background; if that of a transaction was, nothing is sent, and it goes on. If ctx ended first, call Release: it releases the lease, or returns
 	// ErrLost if the new one was granted, and released. [ErrInvalidArgument] are an
 	// unknown tag, and an entry that others share ([ShareInProcess]).
 	Convert(ctx context.Context, tag string) (Lease, error)

@@ -39,7 +39,7 @@ func main() {
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	r, err := d.run(ctx)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted; the processes are stopped and the database is dropped")
+		err = errors.Join(errors.New("interrupted; the processes are stopped"), d.kept)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -54,6 +54,7 @@ type demo struct {
 	duration, work time.Duration
 	uri            string
 	database       *mongo.Database
+	kept           error // why the database was not dropped, or nil
 }
 
 // run gets a server and a database, and runs the three parts there.
@@ -72,7 +73,10 @@ func (d *demo) run(ctx context.Context) (r report, err error) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		err = errors.Join(err, d.database.Drop(ctx), client.Disconnect(ctx))
+		if drop := d.database.Drop(ctx); drop != nil {
+			d.kept = fmt.Errorf("database %s is left: %w", d.database.Name(), drop)
+		}
+		err = errors.Join(err, d.kept, client.Disconnect(ctx))
 	}()
 
 	if r.without, err = d.raceWithout(ctx, server.Description()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"log"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -105,6 +106,9 @@ func status(err error) int {
 	}
 }
 
+// pathOf is a page's path here, also if its name begins as a URL of another host does.
+func pathOf(page string) string { return "/" + url.PathEscape(page) }
+
 // A form is what the browser keeps of an edit. Its token holds the lock.
 type form struct {
 	page
@@ -165,7 +169,7 @@ func (r *replica) cancel(w http.ResponseWriter, req *http.Request) {
 		r.fail(w, err)
 		return
 	}
-	http.Redirect(w, req, "/"+req.PathValue("page"), http.StatusSeeOther)
+	http.Redirect(w, req, pathOf(req.PathValue("page")), http.StatusSeeOther)
 }
 
 // save saves the text, and closes the form or goes on with it. It never says
@@ -177,7 +181,7 @@ func (r *replica) save(w http.ResponseWriter, req *http.Request) {
 	case err == nil && goOn:
 		r.render(w, http.StatusOK, "form", f)
 	case err == nil:
-		http.Redirect(w, req, "/"+f.ID, http.StatusSeeOther)
+		http.Redirect(w, req, pathOf(f.ID), http.StatusSeeOther)
 	case errors.Is(err, doclock.ErrOutcomeUnknown):
 		r.render(w, http.StatusBadGateway, "unknown", f)
 	default:
@@ -198,7 +202,7 @@ var errOtherTab = errors.New("the page was saved from another tab since")
 // refused if the lock was taken or broken meanwhile.
 func (r *replica) store(ctx context.Context, f *form, goOn bool) error {
 	lease, err := r.locks.Resume(ctx, bson.M{"_id": f.ID, "saves": f.Saves}, f.Token)
-	if errors.Is(err, doclock.ErrNotFound) {
+	if errors.Is(err, doclock.ErrNotFound) && r.pages.FindOne(ctx, doclock.ID(f.ID)).Err() == nil {
 		return errOtherTab
 	}
 	if err != nil {

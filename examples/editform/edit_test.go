@@ -283,3 +283,16 @@ func TestABrowserGoesAway(t *testing.T) {
 		}
 	})
 }
+
+// A page's name comes from the URL: a redirect to it must stay on this server.
+func TestARedirectStaysHere(t *testing.T) {
+	inApplication(t, func(a *application) {
+		f := a.open("Ada")
+		elsewhere := f
+		elsewhere.ID = "%2Fevil.example" // in the URL's path: a page called "/evil.example"
+		if to := a.post("cancel", elsewhere).Header().Get("Location"); strings.HasPrefix(to, "//") {
+			t.Errorf("it leads to %s, another host", to)
+		}
+		_ = a.post("cancel", f)
+	})
+}

@@ -85,11 +85,19 @@ func (b *Book) addOrUndo(ctx context.Context, contact bson.M) error {
 var ErrInUse = errors.New("a contact has this category")
 
 // DeleteCategory deletes the category if no contact has it. It holds "write",
-// so that nobody adds one after the check. Its one write is to the locked
-// document, and needs no transaction.
+// so that nobody adds one after the check. It counts in a transaction: in a
+// sharded cluster a plain read may not see yet what the last holder has committed.
 func (b *Book) DeleteCategory(ctx context.Context, category bson.ObjectID) error {
 	return b.locks.Do(ctx, doclock.ID(category), "write", func(ctx context.Context, lease doclock.Lease) error {
-		contacts, err := b.contacts.CountDocuments(ctx, bson.M{"category": category}) // give it an index
+		var contacts int64
+		count := func(ctx context.Context) (err error) {
+			contacts, err = b.contacts.CountDocuments(ctx, bson.M{"category": category}) // give it an index
+			return err
+		}
+		err := lease.WithTransaction(ctx, count)
+		if errors.Is(err, doclock.ErrUnsupportedServer) {
+			err = count(ctx)
+		}
 		switch {
 		case err != nil:
 			return err
