@@ -9,6 +9,7 @@ type client struct {
 	slot    int8  // of the mark that it settles now
 	named   uint8 // marks that it has settled
 	mark    int8  // of its entry
+	unsure  bool  // a command that gives it another one has no answer, and may come late
 	made    uint8 // slots whose fences are there
 	k       [maxSlots]int8
 	stuck   bool // a call's outcome is unknown: the entry is left to expire
@@ -43,7 +44,6 @@ type call struct {
 	sent      bool // a commit of the run
 	late      bool // a first message of unknown outcome may still come
 	day       bool // a day has passed since the commit
-	bold      bool // the entry's new mark has no answer
 	again     bool // begins again where the look finds the entry; else it needs a new mark
 	undecided bool
 }
@@ -122,7 +122,7 @@ func (w *world) prepare(i int, c int8) {
 	cl := &w.clients[i]
 	own := &cl.calls[c]
 	switch {
-	case cl.mark == 0:
+	case cl.mark == 0, cl.unsure && !w.cfg.without.MarkIsAnswered:
 		own.stage = remarking
 	case cl.made&(1<<own.slot) != 0:
 		own.stage = beginning
@@ -277,10 +277,7 @@ func (w *world) answerCall(i int, c int8, m message, a answer) {
 		case own.stage == reopening:
 			own.stage = closing
 		case a.ok:
-			own.stage, own.bold = writing, false
-		case !a.conflict && own.bold:
-			own.stage, own.bold = remarking, false
-			cl.mark--
+			own.stage = writing
 		case !a.conflict:
 			own.stage, own.again = looking, true
 		}
@@ -318,7 +315,7 @@ func (w *world) answerCall(i int, c int8, m message, a answer) {
 			own.stage = closing
 			return
 		}
-		cl.mark, cl.made = m.mark, 0
+		cl.mark, cl.made, cl.unsure = m.mark, 0, false
 		w.prepare(i, c)
 	case opAbort:
 		if own.late && !w.cfg.without.EndsLateFirst {
@@ -392,14 +389,13 @@ func (w *world) unanswered(i int, c int8) {
 		own.stage = beginning
 	case committing:
 		w.doubt(i, c)
-	case remarking: // the transaction's find shows it
+	case remarking: // it is repeated
 		cl := &w.clients[i]
 		if cl.mark == maxMarks { // it was an abort
 			own.stage = closing
 			return
 		}
-		cl.mark++
-		cl.made, own.bold = 0, true
+		cl.unsure = true
 		w.prepare(i, c)
 	}
 }

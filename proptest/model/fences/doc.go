@@ -35,9 +35,9 @@ type Without struct {
 	FenceIsWritten   bool // a transaction writes its fence
 	FenceIsOfSlot    bool // each slot has a fence of its own
 	FenceIsOfGrant   bool // each grant has fences of its own
-	FindHasMark      bool // a transaction's find asks for the entry with its own mark
 	Gate             bool // transactions of one slot go one at a time, the number is drawn inside
 	RemarkedAlone    bool // an entry gets a new mark once all transactions under the old one are decided
+	MarkIsAnswered   bool // after a new mark without an answer nothing begins until it has one
 	NumberFirst      bool // after a sent commit the number decides, before revoked does
 	OldSettleIsNone  bool // a settle says nothing of a commit of yesterday, unless it was applied
 	RunsAgainSettled bool // once a commit was sent, the function runs again only after a settle

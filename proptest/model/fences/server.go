@@ -164,7 +164,7 @@ func (w *world) execute(s *server, m message) answer {
 			return answer{conflict: true}
 		}
 		*t = txn{number: m.number, open: true, fence: m.fence, k: m.k, run: m.run, grant: m.grant}
-		return answer{ok: own.grant == m.grant && m.mark != 0 && (own.mark == m.mark || w.cfg.without.FindHasMark)}
+		return answer{ok: own.grant == m.grant && m.mark != 0 && own.mark == m.mark}
 	case opAbort:
 		if t.number == m.number {
 			t.open = false
