@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 // Lock is the lock of one document, as one read found it.
@@ -251,7 +252,8 @@ func EnsureIndexes(ctx context.Context, coll *mongo.Collection, tags []string, o
 		path := bson.D{{Key: d.engine.IndexedPath(tag), Value: 1}}
 		indexes = append(indexes, mongo.IndexModel{Keys: path, Options: options.Index().SetSparse(true)})
 	}
-	names, err := coll.Indexes().CreateMany(ctx, indexes)
+	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
+	names, err := coll.Clone(majority).Indexes().CreateMany(ctx, indexes)
 	if err != nil {
 		return nil, oneline.Because(errors.New("doclock: make the indexes"), err)
 	}

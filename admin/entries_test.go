@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 var secret = named("secret")
@@ -376,5 +377,20 @@ func TestTheIndexHelps(t *testing.T) {
 	err := p.Hand.Database().RunCommand(fixture.Bounded(p), explained).Decode(&plan)
 	if err != nil || !strings.Contains(plan.String(), `"lock.tags.write.id_1"`) {
 		t.Errorf("%v; the plan does not name the index: %v", err, plan)
+	}
+}
+
+// An index is made with majority, whatever the collection's own write concern is: with
+// w: 0 the driver returns no error, though the server refuses.
+func TestIndexesAreMadeWithMajority(t *testing.T) {
+	p := newPlace(t)
+	p.Insert(idIs(1))
+	p.sent.Take()
+	weak := p.coll.Clone(options.Collection().SetWriteConcern(writeconcern.W1()))
+	must(t, errOf(admin.EnsureIndexes(t.Context(), weak, []string{"write"})))
+	for _, command := range p.sent.All() {
+		if w, _ := command.Lookup("writeConcern", "w").StringValueOK(); w != "majority" {
+			t.Errorf("it sent %v", command)
+		}
 	}
 }

@@ -31,7 +31,7 @@ import (
 // returns a [doclock.ErrOutcomeUnknown].
 //
 // After a [doclock.ErrOutcomeUnknown] call Break again: it removes the entry if it
-// is still there. The other errors are [doclock.ErrInvalidArgument],
+// is still there. The other errors are [doclock.ErrForeignLock], [doclock.ErrInvalidArgument],
 // [doclock.ErrInTransaction], [doclock.ErrUnsupportedServer], and the driver's.
 // Options: [Field], [ShardKey].
 func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Option) (Entry, error) {
@@ -65,15 +65,9 @@ func (d *desk) remove(ctx context.Context, x engine.Exact) (before *engine.Image
 		if before != nil || err != nil {
 			return before, err
 		}
-		if has, err := d.engine.HasMembers(ctx); !has {
-			return nil, err
-		}
 		var now *engine.Image
 		err = d.write(ctx, func(ctx context.Context) (err error) { now, err = d.engine.Read(ctx, x.Pin); return err })
 		if now == nil || err != nil {
-			if engine.AsFailure(err).Cause == engine.CauseForeign { // and so it has no entry
-				err = nil
-			}
 			return nil, err
 		}
 		own, there := now.Lock.Find(x.Tag, x.ID)
@@ -242,11 +236,15 @@ func (w *work) remove(ctx context.Context, q Query) error {
 		}
 		if e.HasTransactions {
 			was, err := w.desk.remove(ctx, x)
-			if was != nil {
+			switch {
+			case was != nil:
 				w.count.Removed++
-			}
-			if err := w.done(err); err != nil {
-				return err
+			case engine.AsFailure(err).Cause == engine.CauseForeign:
+				w.count.Foreign++
+			default:
+				if err := w.done(err); err != nil {
+					return err
+				}
 			}
 			continue
 		}

@@ -71,7 +71,8 @@ func leavesWhatHasChanged(p *place) {
 		p.breaksNothing(name, c.seen)
 	}
 	p.Insert(idIs("foreign"), bson.E{Key: "lock", Value: bson.D{{Key: "fence", Value: "x"}, {Key: "tags", Value: bson.D{tag("write", entry("ann", 3, 4, time.Minute))}}}})
-	p.breaksNothing("foreign", held)
+	_, err := admin.Break(p.Context(), p.coll, admin.Entry{DocumentID: bsonValue(p, "foreign"), Tag: held.Tag, ID: held.ID, Fence: held.Fence})
+	p.want(err, doclock.ErrForeignLock)
 	p.breaksNothing("no such document", held)
 	p.coll = p.coll.Database().Collection("nowhere")
 	p.breaksNothing("no collection", held)
@@ -468,5 +469,33 @@ func TestSweepGoesOnAfterARefusalOfAMark(t *testing.T) {
 	count, err := admin.Sweep(fixture.Bounded(t), coll, p.clocked())
 	if err == nil || !strings.Contains(err.Error(), "the validator") || count.Removed != 1 {
 		t.Errorf("%+v, %v", count, err)
+	}
+}
+
+// The entry stands in a lock of a newer version, or in one with a damaged tag.
+func TestBreakInALockThatIsNotOurs(t *testing.T) {
+	p := newPlace(t)
+	ann := tag("write", entry("ann", 3, 4, time.Minute))
+	for name, lock := range map[string]bson.D{
+		"newer":   {{Key: "v", Value: int32(3)}, {Key: "fence", Value: int64(9)}, {Key: "tags", Value: bson.D{ann}}},
+		"damaged": {{Key: "fence", Value: int64(9)}, {Key: "tags", Value: bson.D{ann, {Key: "read", Value: 5}}}},
+	} {
+		p.Insert(idIs(name), bson.E{Key: "lock", Value: lock})
+		_, err := admin.Break(p.Context(), p.coll, admin.Entry{DocumentID: bsonValue(p, name), Tag: "write", ID: named("ann"), Fence: 4})
+		p.want(err, doclock.ErrForeignLock)
+	}
+}
+
+// A dump of a replica set, restored to a server without members, has entries with a mark.
+func TestSweepAndBreakOfAMarkOnAServerWithoutMembers(t *testing.T) {
+	mongotest.Own(t)
+	p := newPlace(t)
+	p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, -time.Minute, mark()))))
+	p.Insert(idIs(2), lock(9, tag("write", entry("bob", 3, 4, time.Minute, mark()))))
+	if count, err := admin.Sweep(fixture.Bounded(t), p.coll, p.clocked()); err != nil || count != (admin.Count{Removed: 1}) {
+		t.Errorf("Sweep: %+v, %v", count, err)
+	}
+	if _, err := admin.Break(fixture.Bounded(t), p.coll, p.inspect(2, p.clocked()).Entries[0], p.clocked()); err != nil {
+		t.Errorf("Break: %v", err)
 	}
 }

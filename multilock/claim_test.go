@@ -313,3 +313,18 @@ func TestAClaimWaitsForTheServersClock(t *testing.T) {
 		}
 	})
 }
+
+// A dump of a replica set, restored to a standalone server, has a dead holder's entry with a
+// mark: a claim settles and drops it, as an Acquire by the _id does.
+func TestAClaimOfAMarkOnAServerWithoutMembers(t *testing.T) {
+	virtual(t, func(p *place) {
+		id := bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte("................")}
+		past := time.Now().Add(-time.Hour)
+		p.Change(bson.M{"$set": bson.M{"lock": bson.M{"v": 2, "fence": int64(5), "tags": bson.M{"write": bson.A{bson.M{
+			"id": id, "owner": "dead", "seq": int64(5), "fence": int64(5), "since": past, "expires": past,
+			"fenced": bson.M{"id": id, "slots": 1},
+		}}}}}})
+		l := p.plain(relations.Exclusive())
+		p.release(p.got(l.Acquire(p.within(time.Minute), byName, "write", doclock.SkipLocked())))
+	})
+}

@@ -74,10 +74,7 @@ func (l *Locker) remove(ctx context.Context, img *engine.Image, e engine.Entry) 
 func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) (freed bool) {
 	var found []*engine.Image
 	_, err := attempt.Once(ctx, l.engine.Attempt(l.engine.TTL).Timeout, func(ctx context.Context) (err error) {
-		has, err := l.engine.HasMembers(ctx)
-		if has {
-			found, err = l.engine.Abandoned(ctx, f, mostSwept)
-		}
+		found, err = l.engine.Abandoned(ctx, f, mostSwept)
 		return err
 	})
 	if err != nil {
