@@ -300,3 +300,20 @@ func TestRule16ASuccessorThatALateDuplicateBroughtBack(t *testing.T) {
 		r.wantEntries(lease)
 	})
 }
+
+// A hand-over that was not sent leaves nothing to the clean-up: a classic update hands over to no entry that waits.
+func TestAHandoffThatIsNotSentOwesNothing(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair())
+		holder := p.try(l, "write")
+		next := acquire(p, p.bounded(), l, "write")
+		p.waiting("write")
+		p.queued(l, 1)
+		must(p, holder.UpdateAndRelease(p.Context(), plusOne))
+		p.release(p.granted(next))
+		synctest.Wait()
+		if n := l.Leftovers(); n != 0 {
+			p.Errorf("%d ids are owed", n)
+		}
+	})
+}

@@ -277,7 +277,7 @@ func (l succession) Ended(e lease.Ending) {
 		l.queues.Released(e.Grant)
 		l.idle.released()
 	case lease.HandedOver:
-		l.queues.HandedOver(e.Grant, e.Answer)
+		l.queues.HandedOver(e.Grant, e.Answer, e.Made)
 	case lease.Detached:
 		l.queues.Detached(e.Grant)
 	}

@@ -369,8 +369,9 @@ type Ending struct {
 
 	// Answer is the successor's. With an image the lock was released, and the
 	// outcome is the successor's: Granted since Sent, or not, as the image shows.
-	// Without one nobody knows: the id may stand in the document.
+	// Without one nobody knows: the id may stand in the document, if it was Made.
 	Answer engine.Answer
+	Made   bool
 
 	// Unanswered may still make their entries, or have left them in the document.
 	Unanswered []Unanswered

@@ -162,7 +162,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 		p.Released(grant)
 		return
 	}
-	p.HandedOver(grant, p.document.handoff(id, *next))
+	p.HandedOver(grant, p.document.handoff(id, *next), true)
 }
 
 // section is one critical section.

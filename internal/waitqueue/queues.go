@@ -144,7 +144,6 @@ type Result struct {
 	Held     bool          // it has the lock
 	Place    Place         // where it waits in the document, or none
 	Image    *engine.Image // that it was answered with, or nil
-	Sent     time.Duration // when that command was sent; zero is when the step came
 	Document string        // the key of the image's document
 }
 
@@ -157,9 +156,6 @@ func (q *Queues) Report(w *Waiter, r Result) {
 	}
 	d := w.queue
 	w.ID, w.place = r.ID, r.Place
-	if r.Sent != 0 {
-		w.sent = r.Sent
-	}
 	if r.Held {
 		d.observe(r.Image, w.sent)
 		d.granted(w)
@@ -315,9 +311,9 @@ func (q *Queues) Next(g engine.Grant) *engine.Successor {
 	}
 }
 
-// HandedOver gives the promised waiter its answer. The released entry has left the
-// document, or may have.
-func (q *Queues) HandedOver(g engine.Grant, got engine.Answer) {
+// HandedOver gives the promised waiter its answer, if its entry was made, or may have been:
+// else it asks. The released entry has left the document, or may have.
+func (q *Queues) HandedOver(g engine.Grant, got engine.Answer, made bool) {
 	from := entry{Key(g.Pin), g.ID}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -325,7 +321,9 @@ func (q *Queues) HandedOver(g engine.Grant, got engine.Answer) {
 	delete(q.promised, from)
 	d := w.queue
 	d.released(g.ID)
-	w.handed = &got
+	if w.handed = nil; made {
+		w.handed = &got
+	}
 	d.set(w, answered)
 	if got.Image != nil && got.Outcome == engine.Granted {
 		d.view.owns(w.ID)

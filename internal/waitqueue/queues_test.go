@@ -391,7 +391,7 @@ func TestAPromisedWaiterGetsTheAnswer(t *testing.T) {
 		synctest.Wait()
 		end()
 		synctest.Wait()
-		p.HandedOver(grant, d.handoff(grant.ID, *next))
+		p.HandedOver(grant, d.handoff(grant.ID, *next), true)
 		all.Wait()
 		p.Leave(w)
 		d.release(w.ID)
@@ -416,7 +416,7 @@ func TestAWaiterThatIsAboutToLeaveIsPromisedNothing(t *testing.T) {
 			return
 		}
 		d.fault("who has left is handed the lock")
-		p.HandedOver(grant, d.handoff(grant.ID, *next))
+		p.HandedOver(grant, d.handoff(grant.ID, *next), true)
 	})
 }
 

@@ -37,14 +37,14 @@ type departure struct {
 	end  time.Duration // at this time
 }
 
-// update records the image of a command that was sent at that time or later, and
-// reports whether it shows the present. After a later image it does not.
+// update records the image of a command that was sent at that time or later, unless a later
+// one is known.
 //
 // A command that was sent after the last image had come was executed after it,
 // whatever the fences and the server's clock say: both can be set back.
-func (v *view) update(img *engine.Image, sent time.Duration) bool {
+func (v *view) update(img *engine.Image, sent time.Duration) {
 	if img == nil || v.image != nil && sent <= v.taken && older(img, v.image) {
-		return false
+		return
 	}
 	now := v.clock()
 	if v.image == nil || lastGrant(v.image) != lastGrant(img) {
@@ -60,7 +60,6 @@ func (v *view) update(img *engine.Image, sent time.Duration) bool {
 	if len(v.image.Lock.Entries) > 0 && !slices.ContainsFunc(v.image.Lock.Entries, v.mine) {
 		v.rivals = now
 	}
-	return true
 }
 
 // departing are the entries of departures that the image of a command that was sent at
