@@ -183,8 +183,8 @@ type Leases []doclock.Lease
 // [doclock.Lease.KeepAlive] does, and returns a context. The context ends with the
 // first loss (cause [doclock.ErrLost]), when all leases are released
 // ([doclock.ErrReleased]), or with ctx. A lease that is released before the others
-// doesn't end it, whatever its release returns. After a loss the other leases are
-// still renewed. Without a lease the context ends with ctx.
+// doesn't end it, whatever its release returns; one that others share ([doclock.ShareInProcess])
+// does. After a loss the other leases are still renewed. Without a lease the context ends with ctx.
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 	handles, others := ls.handles()
 	ctx = lease.KeepAlive(ctx, handles)
@@ -233,12 +233,13 @@ func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease
 	}
 	var all sync.WaitGroup
 	all.Go(func() { errs = own(handles) })
-	for _, l := range others {
-		rest = append(rest, other(l))
+	each := make([]error, len(others))
+	for i, l := range others {
+		all.Go(func() { each[i] = other(l) })
 	}
 	all.Wait()
 	var lost, held []error
-	for _, err := range append(errs, rest...) {
+	for _, err := range slices.Concat(errs, rest, each) {
 		if errors.Is(err, doclock.ErrLost) {
 			lost = append(lost, err)
 		} else {

@@ -32,6 +32,7 @@ type shares struct {
 // share is a lease and its users.
 type share struct {
 	of       *shares
+	ops      *attempt.Group          // of the Locker
 	key      string
 	waits    chan struct{}           // closed when the acquire was kept back, if there is an observer
 	ended    chan struct{}           // closed when the acquire has ended
@@ -105,7 +106,7 @@ func (c *call) join(ctx context.Context) *share {
 		return s
 	}
 	joins := s == nil || attempt.IsClosed(s.ended) || !c.tries() // else others may join that one
-	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
+	s = &share{of: all, ops: c.locker.ops, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
 	if joins {
@@ -268,7 +269,8 @@ func (u *user) UpdateAndRelease(ctx context.Context, update any, opts ...options
 	if lease.Unsent(err) { // the user goes on
 		return err
 	}
-	return lease.Besides(err, u.Release(attempt.Detached(ctx)))
+	released, _ := attempt.Run(ctx, u.share.ops, func() error { return u.Unlock(attempt.Detached(ctx)) }, func(error) {})
+	return engine.Raise(lease.Besides(err, released))
 }
 
 // alone says that nobody else uses the lease, and nobody will.

@@ -493,3 +493,52 @@ func TestRule21AClaimSharesNothing(t *testing.T) {
 		}
 	})
 }
+
+// Who has left a shared lease renews it no longer, and its loss doesn't end what his function still does.
+func TestRule21AFunctionGoesOnAfterItsRelease(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll, doclock.TTL(2*time.Second))
+		for _, kept := range []bool{false, true} {
+			other := p.acquire(l, "read")
+			ok(p, l.Do(p.Context(), flowers, "read", func(ctx context.Context, lease doclock.Lease) error {
+				if lease.ID() != other.ID() {
+					p.Error("it is not shared")
+				}
+				if kept {
+					other.KeepAlive(p.Context())
+				}
+				p.release(lease)
+				time.Sleep(10 * time.Second)
+				if kept {
+					ok(p, other.Err())
+					p.erase("read")
+					<-other.Done()
+				}
+				p.want(other.Err(), doclock.ErrLost) // else he who has left renews it
+				return context.Cause(ctx)
+			}))
+			_ = other.Release(p.Context())
+		}
+	})
+}
+
+// An UpdateAndRelease beside others, who leave meanwhile, returns as its context ends.
+func TestRule21UpdateAndReleaseEndsWithItsContext(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll)
+		first, second := p.acquire(l, "read"), p.acquire(l, "read")
+		p.mem.Delay(1, 5*time.Second, locktest.Writes)
+		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
+		defer cancel()
+		since := time.Now()
+		written := begin(p, func() (any, error) { return nil, first.UpdateAndRelease(ctx, plusOne) })
+		synctest.Wait()
+		p.release(second)
+		p.want(errOf(written.wait()), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
+		if took := time.Since(since); took > 2*time.Second {
+			p.Errorf("it took %v", took)
+		}
+		p.rest(l)
+		p.wantEntries() // and the lease is released
+	})
+}

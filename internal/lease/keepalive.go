@@ -33,6 +33,7 @@ func (l *Lease) Work(ctx context.Context) (work context.Context, end context.Can
 func (l *Lease) WorkOf(ctx, life context.Context) (work context.Context, end context.CancelCauseFunc) {
 	kept := l.keep(ctx, true)
 	kept.life = life
+	context.AfterFunc(life, kept.release)
 	return kept, kept.endWork(l.Released())
 }
 
