@@ -90,38 +90,42 @@ func TestRule23AnEndOfUnknownOutcomeAfterAnotherResume(t *testing.T) {
 	}
 }
 
-// The first request of a release is lost, an operator breaks the entry and somebody is let
-// in: the repeat finds nothing while the lease's time lasts, and must not take the removal
-// for its own. Where nobody has broken the entry, it was its own.
+// The first request of a release is lost, and somebody ends the entry and is let in: the repeat
+// finds nothing while the lease's time lasts, and must not take the removal for its own. Where
+// nobody has, it was its own.
 func TestAReleaseAfterABreakIsUnknown(t *testing.T) {
 	t.Parallel()
-	for name, breaks := range map[string]bool{"broken": true, "released by itself": false} {
-		virtually(t, name, func(p *place) {
-			l := p.plain(relations.WritePreferring())
-			lease := p.try(l, "write")
-			if breaks {
-				p.mem.LoseRequests(1, locktest.Releases)
-			} else {
-				p.mem.LoseReplies(1, locktest.Releases)
-			}
-			time.AfterFunc(time.Millisecond/2, func() { // before the connection breaks
-				if !breaks {
+	takeOver := func(p *place, lease doclock.Lease) doclock.Lease {
+		return p.takesOver(p.plain(relations.WritePreferring()), "write", doclock.Holder{ID: lease.ID(), Fence: lease.Fence()})
+	}
+	for name, ends := range map[string]func(p *place, lease doclock.Lease){
+		"released by itself": nil,
+		"broken": func(p *place, lease doclock.Lease) {
+			lock, err := admin.Inspect(p.Context(), p.coll, flowers)
+			must(p, err)
+			must(p, errOf(admin.Break(p.Context(), p.coll, lock.Entries[0])))
+			p.try(p.plain(relations.WritePreferring()), "write")
+		},
+		"taken over":              func(p *place, lease doclock.Lease) { takeOver(p, lease) },
+		"taken over, and deleted": func(p *place, lease doclock.Lease) { ok(p, takeOver(p, lease).Delete(p.Context())) },
+	} {
+		for _, ofToken := range []bool{false, true} {
+			virtually(t, fmt.Sprintf("%s, of a token: %v", name, ofToken), func(p *place) {
+				l := p.plain(relations.WritePreferring())
+				lease := p.try(l, "write")
+				if ofToken {
+					lease = p.resume(l, p.detach(lease))
+				}
+				if ends == nil {
+					p.mem.LoseReplies(1, locktest.Releases)
+					ok(p, lease.Release(p.Context()))
 					return
 				}
-				lock, err := admin.Inspect(p.Context(), p.coll, flowers)
-				if err == nil && len(lock.Entries) == 1 {
-					_, err = admin.Break(p.Context(), p.coll, lock.Entries[0])
-				}
-				ok(p, err)
-				p.try(p.plain(relations.WritePreferring()), "write")
+				p.mem.LoseRequests(1, locktest.Releases)
+				time.AfterFunc(time.Millisecond/2, func() { ends(p, lease) }) // before the connection breaks
+				p.want(lease.Release(p.Context()), doclock.ErrOutcomeUnknown)
 			})
-			err := lease.Release(p.Context())
-			if breaks {
-				p.want(err, doclock.ErrOutcomeUnknown)
-			} else {
-				ok(p, err)
-			}
-		})
+		}
 	}
 }
 

@@ -175,10 +175,14 @@ func (l *Lease) removed(ctx context.Context, command string, got engine.Answer, 
 			return l.unknown(command, oneline.Join(unsure, err))
 		}
 	}
-	if img != nil && img.Lock.Broken >= l.grant.Fence {
+	switch {
+	case img == nil && command == "release": // a release deletes none: whoever did may have been let in before it
+		return l.unknown(command, fmt.Errorf("the document is gone: %w", unsure))
+	case img != nil && img.Lock.Broken >= l.grant.Fence:
 		return l.unknown(command, fmt.Errorf("a break or a take-over has removed the entry, or a later one: %w", unsure))
+	default:
+		return nil
 	}
-	return nil
 }
 
 // last is the grant as the release names it: after a detach of unknown outcome
@@ -424,7 +428,8 @@ func Besides(err, released error) error {
 type handoff struct {
 	lease  *Lease
 	next   *engine.Successor // or nil
-	answer engine.Answer     // to next; without an image, nobody knows
+	answer engine.Answer     // to next; without an image, nobody knows,
+	made   bool              // if a command may have made the entry
 }
 
 // handoff claims the successor, if there is one. The caller must close it. A lock that
@@ -443,7 +448,7 @@ func (l *Lease) handoff() *handoff {
 func (o *handoff) close(verdict error) {
 	e := Ending{How: Released}
 	if o.next != nil {
-		e.How, e.Answer = HandedOver, o.answer
+		e.How, e.Answer, e.Made = HandedOver, o.answer, o.made
 	}
 	if !repeatable(verdict) {
 		e.Unanswered = o.lease.unanswered
@@ -487,6 +492,7 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 // something unreadable was executed: the successor asks what it means. An
 // attempt of which nothing happened, for a reason that passes, is repeated.
 func (o *handoff) judge(ctx context.Context, got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
+	o.made = o.made || got.Image != nil || err != nil && !engine.AsFailure(err).Nothing
 	switch {
 	case got.Image == nil && engine.AsFailure(err).Refused():
 		return false, nil
@@ -526,7 +532,7 @@ func (l *Lease) noneTook(img *engine.Image) bool {
 	l.mu.Lock()
 	detached := l.key != uuid.Nil
 	l.mu.Unlock()
-	if detached || img == nil || img.Lock.Fence < l.grant.Fence || l.left() <= 0 {
+	if detached || img == nil || img.Lock.Fence < l.grant.Fence || img.Lock.Broken >= l.grant.Fence || l.left() <= 0 {
 		return false
 	}
 	return !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool {

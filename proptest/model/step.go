@@ -257,7 +257,7 @@ func (w *world) saysEnded(c *client, ev event) {
 	case cleans:
 	case ev.outcome == Lost && (!c.unknown || c.key != 0 && taken):
 		w.saysLost(ev)
-	case ev.outcome == Lost && !w.noneTook(c, ev.image): // nobody knows
+	case ev.outcome == Lost && !w.noneTook(c, m.op, ev.image): // nobody knows
 	case stands:
 		w.fail(m.op.String()+": nil", "client %d says that %d has ended, and it stands", m.from, e.ID)
 	case ev.outcome == Lost && !w.grantOf(m.lease).released && !w.ghost.erased:
@@ -266,9 +266,11 @@ func (w *world) saysEnded(c *client, ev event) {
 }
 
 // noneTook reports whether nobody else can have removed the entry: the server keeps others out, no operator has, and no
-// other user of its token has had it. That one would have it still, or would have left an entry, but not after a detach.
-func (w *world) noneTook(c *client, d *Document) bool {
-	if w.time >= c.was || c.key == c.id || d != nil && d.Lock.Broken >= c.fence && !w.cfg.protocol.Without.BrokenIsRead {
+// other user of its token has had it. That one would have it still, or would have left an entry, but not after a detach. A
+// document that is gone has its `broken` no more.
+func (w *world) noneTook(c *client, op operation, d *Document) bool {
+	broken := d == nil && op == opRelease || d != nil && d.Lock.Broken >= c.fence
+	if w.time >= c.was || c.key == c.id || broken && !w.cfg.protocol.Without.BrokenIsRead {
 		return false
 	}
 	if c.key == 0 {
