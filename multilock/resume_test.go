@@ -419,3 +419,18 @@ func TestResumeThatEndsWhileItDecodes(t *testing.T) {
 		p.wantEntries() // no remainder
 	})
 }
+
+// Rules 23 and 27. A server that is no longer the primary finds nothing: the touch is repeated,
+// also if the entry has had transactions.
+func TestRule23ATouchOfAMarkedEntryIsRepeated(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		mark := bson.Binary{Subtype: bson.TypeBinaryUUID, Data: make([]byte, 16)}
+		mark.Data[0] = 1
+		p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.fenced": bson.M{"id": mark, "slots": 1}}})
+		net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 1, "value": nil} })
+		ok(p, l.Touch(p.Context(), flowers, token))
+	})
+}

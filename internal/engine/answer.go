@@ -261,6 +261,11 @@ func (e *Engine) absent(ctx context.Context, filter any) error {
 	if !has {
 		return nil
 	}
+	return e.missing(ctx, filter)
+}
+
+// missing is absent, by a read in any case.
+func (e *Engine) missing(ctx context.Context, filter any) error {
 	docs, _, err := e.newest(ctx, search{comment: forProof, filter: filter, fields: justID})
 	switch {
 	case len(docs) > 0:

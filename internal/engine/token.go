@@ -79,7 +79,7 @@ func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answ
 	img, sent, err := e.show(ctx, change{comment: forResume, query: query, update: update}, r)
 	a, err := e.answer(img, err, sent, r, Lost, Conflict)
 	if a.Outcome != Granted {
-		return e.unresumed(ctx, a, err, f, k, query, r.Settled...)
+		return e.unresumed(ctx, a, err, f, k, func(own Entry) bool { return own.HasMark() && !slices.Contains(r.Settled, own.Mark.ID) })
 	}
 	return a, err
 }
@@ -96,15 +96,15 @@ func (e *Engine) Touch(ctx context.Context, f Filter, k Token, ttl time.Duration
 	img, sent, err := e.send(ctx, change{comment: forTouch, query: query, update: stage(e.path(k.Tag), entries)})
 	a := Answer{Outcome: Renewed, Sent: sent}
 	if img == nil {
-		return e.unresumed(ctx, a, err, f, k, query)
+		return e.unresumed(ctx, a, err, f, k, func(Entry) bool { return false })
 	}
 	return a, err
 }
 
 // unresumed is the answer of a resume or a touch that has matched nothing, after a read
-// of the document. If the entry is there, either the filter demands more than the
-// document has, or the server that answered did not know it.
-func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, query bson.D, settled ...uuid.UUID) (Answer, error) {
+// of the document. If the entry is there, the filter demands more than the document has, its
+// mark is in the way, or the server that answered did not know it.
+func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, inTheWay func(Entry) bool) (Answer, error) {
 	a.Outcome = Lost
 	if err != nil {
 		return a, err
@@ -119,15 +119,25 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 	case !slices.ContainsFunc(e.allEntries(img.raw), k.matches):
 		a.Image = img
 		return a, nil
-	case slices.ContainsFunc(e.allEntries(img.raw), func(own Entry) bool {
-		return k.matches(own) && own.HasMark() && !slices.Contains(settled, own.Mark.ID)
-	}):
-		a.Outcome, a.Image = Conflict, img
-		return a, nil
+	}
+	marked := slices.ContainsFunc(e.allEntries(img.raw), func(own Entry) bool { return k.matches(own) && inTheWay(own) })
+	more := append(e.keyed(f, k), bson.E{Key: "$and", Value: bson.A{f.doc}})
+	missed := race("the server that answered is no longer the primary")
+	switch {
 	case f.Exact:
-		return a, race("the server that answered is no longer the primary")
+	case marked: // and so the command is not what shows it
+		missed = e.missing(ctx, more)
 	default:
-		return Answer{Outcome: NotFound, Sent: a.Sent}, e.absent(ctx, query)
+		missed = e.absent(ctx, more)
+	}
+	switch {
+	case AsFailure(missed).Cause != CauseRace:
+		return Answer{Outcome: NotFound, Sent: a.Sent}, missed
+	case marked:
+		a.Outcome, a.Image = Conflict, img
+		return a, err
+	default:
+		return a, missed
 	}
 }
 
