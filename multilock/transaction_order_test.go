@@ -221,3 +221,34 @@ func TestManyTriesShareASettle(t *testing.T) {
 		_ = held.Release(s.Context())
 	})
 }
+
+// The commit was refused, and a read is to tell whether the entry stands.
+func TestReadAfterACommitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive(), doclock.AttemptTimeout(2*time.Second))
+		held := c.acquire("write", doclock.TTL(time.Hour))
+		must(s, c.add(held, "ann"))
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		var ended time.Time
+		c.sent.before(func(name string) {
+			switch {
+			case !ended.IsZero():
+			case name == "commitTransaction":
+				s.mem.Fail(1, mongo.CommandError{Code: 251, Name: "NoSuchTransaction", Message: "no such transaction"})
+			case name == "proof":
+				ended = time.Now()
+				s.mem.Cut(c.Client)
+				cancel()
+			}
+		})
+		err := c.addIn(ctx, held, "bob")
+		if took := time.Since(ended); err == nil || ended.IsZero() || took > 4*time.Second {
+			s.Errorf("%v after the end of its context: %v", took, err)
+		}
+		c.sent.before(nil)
+		s.mem.Reconnect(c.Client)
+		_ = held.Release(s.Context())
+	})
+}

@@ -712,3 +712,85 @@ func TestEventsCountACommitOfSeveral(t *testing.T) {
 		}
 	})
 }
+
+// The filter demands another state than the document has, and the entry has a mark. That says nothing of the
+// token. Today Touch returns ErrLost ("its entry is gone").
+func TestRule23ATouchOfAMarkedEntryInAnotherState(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.WritePreferring())
+		held := c.acquire("write")
+		must(s, c.add(held, "ann")) // gives the entry a mark
+		token, err := held.Detach(s.Context())
+		must(s, err)
+		err = c.locks.Touch(s.Context(), bson.M{"_id": 1, "state": "sold"}, token)
+		if !errors.Is(err, doclock.ErrNotFound) || errors.Is(err, doclock.ErrLost) {
+			s.Errorf("Touch of another state: %v", err)
+		}
+		must(s, c.locks.Touch(s.Context(), doclock.ID(1), token)) // and it is there
+	})
+}
+
+// The same of a Resume, while the holder's transaction is open: it waits for none.
+func TestRule23AResumeInAnotherStateSettlesNothing(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, other := s.client(relations.WritePreferring(), doclock.TTL(time.Hour)), s.client(relations.WritePreferring())
+		held, token := c.resume()
+		must(s, held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			begun := time.Now()
+			err := errOf(other.locks.Resume(s.Context(), bson.M{"_id": 1, "state": "sold"}, token))
+			if took := time.Since(begun); !errors.Is(err, doclock.ErrNotFound) || took > time.Second {
+				s.Errorf("Resume of another state, after %v: %v", took, err)
+			}
+			return c.insert(ctx, "ann")
+		}))
+		ok(s, held.Release(s.Context()))
+	})
+}
+
+// A rollback is a command that was sent for the lease.
+func TestEventsCountARollback(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		h, observed := hear(s)
+		c := s.client(relations.Exclusive(), observed)
+		held := c.acquire("write")
+		must(s, c.add(held, "ann"))
+		c.sent.take()
+		before, own := h.of(doclock.EventTransaction)[0].Commands, errors.New("the function's own")
+		if err := held.WithTransaction(s.Context(), func(context.Context) error { return own }); !errors.Is(err, own) {
+			s.Errorf("%v", err)
+		}
+		c.sends("transaction transaction abortTransaction")
+		if n := h.of(doclock.EventTransaction)[1].Commands - before; n != 3 {
+			s.Errorf("%d commands are counted, want 3", n)
+		}
+		ok(s, held.Release(s.Context()))
+	})
+}
+
+// A lock that a newer version has written is left alone by a resume, also if its entry has had a transaction.
+func TestResumeOfAMarkedEntryInANewerLock(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		must(s, c.add(held, "ann"))
+		token, err := held.Detach(s.Context())
+		must(s, err)
+		must(s, errOf(c.categories.UpdateOne(s.Context(), doclock.ID(1), bson.M{"$set": bson.M{"lock.v": 3}})))
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		var sent atomic.Int32
+		c.sent.before(func(string) {
+			if sent.Add(1) == 50 { // it asks for ever, without a pause
+				cancel()
+			}
+		})
+		if err := errOf(c.locks.Resume(ctx, doclock.ID(1), token)); !errors.Is(err, doclock.ErrForeignLock) {
+			s.Errorf("%v after %d commands, want a foreign lock", err, sent.Load())
+		}
+		c.sent.before(nil)
+	})
+}

@@ -186,6 +186,7 @@ func (e *Engine) Commit(ctx context.Context, session *mongo.Session) error {
 // Abort aborts the session's transaction, if it is open. The server aborts one that it isn't
 // told of by itself.
 func Abort(ctx context.Context, session *mongo.Session) {
+	_ = BeginSending(ctx)
 	_ = guard(func() error { return session.AbortTransaction(ctx) })
 }
 

@@ -318,9 +318,9 @@ func (t *transaction) judge(ctx context.Context, err error) error {
 // renewMark reads whether the entry stands, and gives it a new mark where the old one is
 // revoked.
 func (p *part) renewMark(ctx context.Context, t *transaction, revoked bool, why error) error {
-	img, err := p.read(ctx)
+	img, _, err := settle(ctx, p.Lease, func(ctx context.Context) (*engine.Image, error) { return p.commands.Read(ctx, p.grant.Pin) })
 	if err != nil {
-		return p.failed("transaction", err)
+		return p.failed("transaction", oneline.Join(ctx.Err(), err))
 	}
 	own, present := ownEntry(img, p.grant)
 	switch {
@@ -396,7 +396,7 @@ func (l *Lease) isUndecided() error {
 
 // abort ends the transaction.
 func (t *transaction) abort(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, t.leases[0].bounds().Timeout)
+	ctx, cancel := context.WithTimeout(counted(ctx, t.leases), t.leases[0].bounds().Timeout)
 	defer cancel()
 	engine.Abort(ctx, t.session)
 }
