@@ -29,8 +29,8 @@ type ServerInfo struct {
 	// greater.
 	ClockSkew time.Duration
 
-	// NeedsShardKey: the collection is sharded by other fields than _id. A filter needs
-	// an equality on each, and the Locker the option [ShardKey].
+	// NeedsShardKey: the collection is sharded by other fields than _id, as only a router
+	// before 7.0 says. A filter needs an equality on each, and the Locker the option [ShardKey].
 	NeedsShardKey bool
 
 	// TransactionLimit is for how long a transaction may be open, before the server aborts

@@ -333,8 +333,8 @@ func TakeOver(holders ...Holder) AcquireOption {
 // machines start at the same tick runs once, also if it takes a few milliseconds.
 //
 // A release before that time leaves a remainder of the entry, which nobody holds and
-// [Holder] shows; only [Lease.Delete] ends it, with the document. The lease itself ends
-// like any other. An acquire that returns no lease leaves no remainder.
+// [Holder] shows; only [Lease.Delete] ends it, with the document, a [TakeOver] or a break.
+// The lease itself ends like any other. An acquire that returns no lease leaves no remainder.
 //
 // d is at most [MaxTTL], and rounded up to whole milliseconds; 0 is no option. It is
 // refused for a tag of [ShareInProcess].
@@ -353,7 +353,7 @@ func sortKeys(keys any) (bson.Raw, error) {
 	refuse := func(what string) (bson.Raw, error) {
 		return nil, fmt.Errorf(`%w: Sort got %s; give ordered keys, as bson.D{{Key: "priority", Value: -1}, {Key: "_id", Value: 1}}`, ErrInvalidArgument, what)
 	}
-	if v := reflect.ValueOf(keys); v.Kind() == reflect.Map && v.Len() > 1 {
+	if v := reflect.Indirect(reflect.ValueOf(keys)); v.Kind() == reflect.Map && v.Len() > 1 {
 		return refuse("a map with several keys, which has no order")
 	}
 	doc, err := bson.Marshal(keys)

@@ -37,7 +37,8 @@ const (
 // more of the first ones, up to 16 n: else all workers would meet at the same documents.
 //
 // Each lease is one of its own, and valid a little shorter than an Acquire's. All have the
-// same ID, each in another document. Work on each under the context of its own
+// same ID, each in another document; so an update takes no collation, by which two _ids may be
+// equal. Work on each under the context of its own
 // [doclock.Lease.KeepAlive], from the beginning on, so that the loss of one ends the work on
 // that one alone. [Leases.KeepAlive] is for all or nothing. [Leases.Release] releases what
 // is left by one command.
@@ -218,7 +219,9 @@ func (b *batch) askAll(ctx context.Context, pins []engine.Pin) (refused, err err
 	for _, a := range r.answers {
 		if a.Outcome == engine.Granted {
 			b.observed.lookAt(a.Image)
-			b.got = append(b.got, granted{b.locker.leases.New(b.locker.engine.Grant(a.Image, b.requestWith(r.id)), a.Sent), a.Image, a.Sent.Mono})
+			g := b.locker.engine.Grant(a.Image, b.requestWith(r.id))
+			g.Batch = true
+			b.got = append(b.got, granted{b.locker.leases.New(g, a.Sent), a.Image, a.Sent.Mono})
 		}
 	}
 	return refused, err

@@ -56,7 +56,10 @@ func TestABatchIsThreeCommands(t *testing.T) {
 			t.Errorf("%v left", left)
 		}
 	}
-	ok(t, leases[1].UpdateAndRelease(p.bounded(), bson.M{"$set": bson.M{"state": "done"}}))
+	done := bson.M{"$set": bson.M{"state": "done"}}
+	collated := options.UpdateOne().SetCollation(&options.Collation{Locale: "en", Strength: 1})
+	p.want(leases[1].Update(p.bounded(), done, collated), doclock.ErrInvalidArgument)
+	ok(t, leases[1].UpdateAndRelease(p.bounded(), done))
 	p.wantLocked(4)
 	w.Take()
 	ok(t, leases.Release(p.bounded()))

@@ -226,7 +226,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"HoldAtLeast|720h0m0s": {doclock.HoldAtLeast(-1), doclock.HoldAtLeast(doclock.MaxTTL + 1), doclock.HoldAtLeast(math.MaxInt64)},
 		"HoldAtMost":           {doclock.HoldAtMost(0), doclock.HoldAtMost(-time.Second), doclock.HoldAtMost(doclock.MinTTL - 1), doclock.HoldAtMost(doclock.MaxTTL + 1)},
 		"Sort": {
-			doclock.Sort(nil), doclock.Sort(bson.D{}), doclock.Sort(bson.M{"a": 1, "b": 1}), doclock.Sort(bson.D{{Key: "$a", Value: 1}}),
+			doclock.Sort(nil), doclock.Sort(bson.D{}), doclock.Sort(bson.M{"a": 1, "b": 1}), doclock.Sort(&bson.M{"a": 1, "b": 1}), doclock.Sort(bson.D{{Key: "$a", Value: 1}}),
 			doclock.Sort(bson.D{{Key: "", Value: 1}}), doclock.Sort(bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}),
 			doclock.Sort(bson.D{{Key: "a", Value: 2}}), doclock.Sort(bson.D{{Key: "a", Value: "up"}}), doclock.Sort(bson.Raw{1, 2}), doclock.Sort(7),
 		},

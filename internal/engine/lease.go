@@ -18,6 +18,7 @@ type Grant struct {
 	Most time.Duration // of its terms
 
 	Chosen bool // its terms have the TTL
+	Batch  bool // other documents may have its id and fence
 
 	// LastDone is the newest id in `done` in the grant's image, or Nil. While
 	// that id is still there, no later id was pushed out.

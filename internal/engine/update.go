@@ -19,6 +19,8 @@ type Update struct {
 	stages    []bson.Raw // of a pipeline update
 	filters   []bson.Raw // of arrays
 	options   assembly   // the elements of the other options
+
+	Collates bool // the guard, too
 }
 
 // operator is one of a classic update.
@@ -60,6 +62,7 @@ func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOn
 	if o.Sort != nil {
 		return nil, errors.New("a sort has no meaning here: the guard names one document; leave it out")
 	}
+	u.Collates = o.Collation != nil
 	var err error
 	if u.filters, u.options, err = e.encoder.options(o); err != nil {
 		return nil, err
@@ -159,7 +162,7 @@ func (e *encoder) options(o options.UpdateOneOptions) (filters []bson.Raw, eleme
 	}
 	elements = elements.add("comment", comment)
 	if o.Hint != nil {
-		if keys := reflect.ValueOf(o.Hint); keys.Kind() == reflect.Map && keys.Len() > 1 {
+		if keys := reflect.Indirect(reflect.ValueOf(o.Hint)); keys.Kind() == reflect.Map && keys.Len() > 1 {
 			return nil, nil, mongo.ErrMapForOrderedArgument{ParamName: "hint"}
 		}
 		hint, err := e.value(o.Hint)

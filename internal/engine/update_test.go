@@ -169,7 +169,7 @@ func TestUpdateOptionsRefused(t *testing.T) {
 			parse(set, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": none}})), parse(set, options.UpdateOne().SetComment(none)),
 			parse(set, options.UpdateOne().SetHint(bson.M{"x": none})), parse(set, options.UpdateOne().SetLet(bson.M{"x": none})),
 		},
-		mongo.ErrMapForOrderedArgument{ParamName: "hint"}.Error(): {parse(set, options.UpdateOne().SetHint(bson.M{"a": 1, "b": 1}))},
+		mongo.ErrMapForOrderedArgument{ParamName: "hint"}.Error(): {parse(set, options.UpdateOne().SetHint(bson.M{"a": 1, "b": 1})), parse(set, options.UpdateOne().SetHint(&bson.M{"a": 1, "b": 1}))},
 	} {
 		for i, err := range refused {
 			if err == nil || !strings.Contains(err.Error(), want) {

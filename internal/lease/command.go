@@ -272,6 +272,9 @@ func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[o
 	if err != nil {
 		return nil, fmt.Errorf("%w: update: %v: %w", doclock.ErrInvalidArgument, l.name(), err)
 	}
+	if u.Collates && l.grant.Batch {
+		return nil, fmt.Errorf("%w: update: %v is of a batch: by a collation another document may have its _id; leave it out", doclock.ErrInvalidArgument, l.name())
+	}
 	return u, nil
 }
 
