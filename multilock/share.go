@@ -32,7 +32,7 @@ type shares struct {
 // share is a lease and its users.
 type share struct {
 	of       *shares
-	ops      *attempt.Group          // of the Locker
+	ops      *attempt.Group // of the Locker
 	key      string
 	waits    chan struct{}           // closed when the acquire was kept back, if there is an observer
 	ended    chan struct{}           // closed when the acquire has ended
