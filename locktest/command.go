@@ -119,6 +119,9 @@ func (s *Server) run(m *member, call *store.Call) promise {
 	}
 	if s.topology == sharded {
 		p.members = 0
+		if ok, _ := value.Whole(value.Get(p.reply, "ok")); ok == 1 && !p.waits {
+			s.forget(command)
+		}
 	}
 	if !p.waits && s.topology != standalone {
 		p.reply = at.signed(command, p.reply)

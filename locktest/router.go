@@ -15,18 +15,13 @@ const shardKeyNotFound = 61
 // route is what a router answers by itself, if it does. A command for one document whose filter doesn't have the shard key is
 // refused, as by MongoDB through 6.0. It needs the mutex.
 func (s *Server) route(command value.Document) bson.RawValue {
-	name, database := command[0].Key, value.Text(command.Get("$db"))
-	namespace := database + "." + value.Text(command[0].Value)
+	name, namespace := command[0].Key, value.Text(command.Get("$db"))+"."+value.Text(command[0].Value)
 	switch name {
 	case "enableSharding":
 		return succeeded.Close()
 	case "shardCollection":
 		s.keys[value.Text(command[0].Value)] = value.Names(command.Get("key"))
 		return succeeded.Close()
-	case "drop":
-		delete(s.keys, namespace)
-	case "dropDatabase":
-		maps.DeleteFunc(s.keys, func(namespace string, _ []string) bool { return strings.HasPrefix(namespace, database+".") })
 	}
 	if key := s.keys[namespace]; len(key) > 0 {
 		return unrouted(command, key)
@@ -34,17 +29,29 @@ func (s *Server) route(command value.Document) bson.RawValue {
 	return value.Missing
 }
 
+// forget forgets the shard keys of what a command has dropped.
+func (s *Server) forget(command value.Document) {
+	database := value.Text(command.Get("$db")) + "."
+	switch command[0].Key {
+	case "drop":
+		delete(s.keys, database+value.Text(command[0].Value))
+	case "dropDatabase":
+		maps.DeleteFunc(s.keys, func(namespace string, _ []string) bool { return strings.HasPrefix(namespace, database) })
+	}
+}
+
 var succeeded = value.Document{{Key: "ok", Value: value.Double(1)}}
 
-// unrouted is the reply if a filter doesn't say which shard has the document, or a unique index would have to be on all. Then no statement of the command is
-// executed. (A router of MongoDB executes the others, if the command is unordered.)
+// unrouted is the reply if a filter doesn't say which shard has the document, or a unique index would have to be on all.
+// Then no statement of the command is executed. (A router of MongoDB executes the others, if the command is unordered.)
 func unrouted(command value.Document, key []string) bson.RawValue {
 	name := command[0].Key
 	if name == "findAndModify" && !pins(command.Get("query"), key) {
 		return store.Refused(value.Refuse(shardKeyNotFound, "Query for sharded findAndModify must contain the shard key"))
 	}
 	for _, spec := range value.Elements(command.Get("indexes")) {
-		if keys := value.Names(value.Get(spec, "key")); value.Truth(value.Get(spec, "unique")) && !slices.Equal(key, keys[:min(len(key), len(keys))]) {
+		keys := value.Names(value.Get(spec, "key"))
+		if value.Truth(value.Get(spec, "unique")) && len(keys) > 0 && keys[0] != "_id" && !slices.Equal(key, keys[:min(len(key), len(keys))]) {
 			return store.Refused(value.Refuse(value.CannotCreateIndex, "cannot create unique index over %s with shard key pattern %q", value.Get(spec, "key"), key))
 		}
 	}

@@ -824,3 +824,22 @@ func TestADisconnectInATransaction(t *testing.T) {
 		}
 	})
 }
+
+// A router forgets a shard key when the collection is dropped, and not while the drop waits for a transaction.
+func TestADropThatWaitsForgetsNoShardKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := locktest.New(t, locktest.Sharded())
+		orders := mem.Collection("orders", bson.M{"_id": 1, "total": 0})
+		shard := bson.D{{Key: "shardCollection", Value: "test.orders"}, {Key: "key", Value: bson.M{"region": 1}}}
+		check(t, mem.Client().Database("admin").RunCommand(t.Context(), shard).Err())
+		ctx, session := within(t, mem.Client())
+		check(t, add(ctx, orders))
+		dropped := later(func() error { return orders.Database().Drop(t.Context()) })
+		waits(t, "a drop", dropped)
+		if _, err := orders.UpdateOne(t.Context(), bson.M{"total": 7}, bson.M{"$set": bson.M{"x": 1}}); !codeIs(err, 61) {
+			t.Errorf("an update without the shard key, before the drop: %v", err)
+		}
+		check(t, session.CommitTransaction(ctx))
+		check(t, <-dropped)
+	})
+}
