@@ -132,8 +132,11 @@ func checkOperator(name string, operand bson.RawValue) error {
 	return nil
 }
 
-// checkVariable refuses a name that only a variable of the server could have.
+// checkVariable refuses a name that no variable of a user can have.
 func checkVariable(name string) error {
+	if name == "CURRENT" {
+		return value.Unsupported("a variable CURRENT")
+	}
 	if name == "" {
 		return value.Refuse(16866, "empty variable names are not allowed")
 	}

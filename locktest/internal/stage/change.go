@@ -99,6 +99,8 @@ func unset(spec bson.RawValue) (excluding bson.RawValue, err error) {
 			return excluding, value.Refuse(31120, "$unset specification must be a string or an array containing only string values")
 		case !ok:
 			return excluding, value.Refuse(31002, "$unset specification must be a string or an array")
+		case strings.Contains(text, "\x00"):
+			return excluding, value.Refuse(16411, "FieldPath field names may not contain null bytes: %q", text)
 		}
 		d = append(d, value.Field{Key: text, Value: value.False})
 	}

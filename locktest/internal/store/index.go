@@ -49,7 +49,7 @@ func (c *command) checkIndexes() error {
 	return nil
 }
 
-// among reports whether an index is there, and refuses one that differs in its name alone, or in all but that.
+// among reports whether an index is there, and refuses one that differs in its name alone, or has its name and differs.
 func (i index) among(all []index) (bool, error) {
 	for _, other := range all {
 		same := value.Equal(i.keys, other.keys) && i.unique == other.unique && i.sparse == other.sparse

@@ -215,6 +215,8 @@ func checkCount(operand bson.RawValue) error {
 		return value.Refuse(40157, "the count field must be a non-empty string")
 	case name[0] == '$':
 		return value.Refuse(40158, "the count field cannot be a $-prefixed path")
+	case strings.Contains(name, "\x00"):
+		return value.Refuse(40159, "the count field cannot contain '\\0'")
 	case strings.Contains(name, "."):
 		return value.Refuse(40160, "the count field cannot contain '.'")
 	}

@@ -106,7 +106,7 @@ func (c *command) run() (value.Document, error) {
 		return nil, value.Refuse(value.CommandNotFound, "locktest does not support the command %s", c.name)
 	}
 	if known := fields[c.name]; known != nil {
-		if name := value.Text(c.Document[0].Value); c.name != "aggregate" && (name == "" || strings.Contains(name, "$")) {
+		if name := value.Text(c.Document[0].Value); c.name != "aggregate" && (name == "" || strings.ContainsAny(name, "$\x00")) {
 			return nil, value.Refuse(73, "Invalid namespace specified '%s'", c.namespace())
 		}
 		if err := refuseFields(c.Document[1:], c.name, known, without); err != nil {

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"strings"
 	"cmp"
 	"fmt"
 )
@@ -65,6 +66,8 @@ func CheckName(name string) error {
 		return Refuse(15998, "FieldPath field names may not be empty strings.")
 	case name[0] == '$' && name != "$id" && name != "$ref" && name != "$db":
 		return Refuse(16410, "FieldPath field names may not start with '$': %q", name)
+	case strings.Contains(name, "\x00"):
+		return Refuse(16411, "FieldPath field names may not contain null bytes: %q", name)
 	}
 	return nil
 }
