@@ -16,7 +16,7 @@ const checkLong = `check asks the server what it is, whether it can run doclock'
 clocks of its routers or members differ. It writes nothing.
 
 The difference must be smaller than the lockers' ClockTolerance, 500 ms by default. The
-exit code is 1 if the server is not supported, or the difference is greater than that.`
+exit code is 1 if the server is not supported, or the difference isn't.`
 
 const checkExample = `  doclock check
   doclock check -c shop.orders --json`

@@ -198,6 +198,9 @@ func (c *cli) client(more ...*options.ClientOptions) (*mongo.Client, error) {
 	if opts.ConnectTimeout == nil {
 		opts.SetConnectTimeout(c.timeout)
 	}
+	if opts.LocalThreshold == nil {
+		opts.SetLocalThreshold(time.Minute) // check asks those that are far away, too
+	}
 	if opts.MaxPoolSize != nil && *opts.MaxPoolSize == 1 {
 		opts.SetMaxPoolSize(2) // the second one for the pings of answered
 	}
