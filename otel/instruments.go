@@ -40,7 +40,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		wait:            histogram("doclock.wait.duration", "Acquires, from the call to the grant, the refusal or the end.", waitBounds),
 		hold:            histogram("doclock.hold.duration", "Leases, from the grant to the end.", holdBounds),
 		transaction:     histogram("doclock.transaction.duration", "Calls of WithTransaction, from the begin to the end.", waitBounds),
-		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others blocked, counted at their end: they waited, or were refused."),
+		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires but claims that others blocked, counted at their end: they waited, or were refused."),
 		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, each time that a claim goes past one."),
 		losses:          counter("doclock.losses", "{lease}", "Leases whose time ran out, or whose entry is gone, before their release."),
 		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands whose callers got ErrOutcomeUnknown."),

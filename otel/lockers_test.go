@@ -11,8 +11,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -99,50 +97,5 @@ acquire orders 3s 3s
 hold orders 3s 3s
 acquire orders 3s 3s
 hold orders 3s 12.999s`)
-	})
-}
-
-// An acquire that waits, and is refused when somebody comes who waits for its own context,
-// is one conflict.
-func TestAnAcquireIsOneConflict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		check := func(err, want error) {
-			t.Helper()
-			if !errors.Is(err, want) {
-				t.Errorf("got %v, want %v", err, want)
-			}
-		}
-		r := newRig(t)
-		orders := locktest.New(t).Collection("orders", bson.M{"_id": 1})
-		rules := relations.Rules{
-			"a": {},
-			"b": {"c": {Kind: relations.Cooperative}, "d": {Kind: relations.Cooperative}},
-			"c": {},
-			"d": {"a": {Kind: relations.Assertive}},
-		}
-		own, err := multilock.New(orders, rules, doclock.OnEvent(r.Observe))
-		check(err, nil)
-		others, err := multilock.New(orders, rules)
-		check(err, nil)
-		c, err := others.TryAcquire(t.Context(), doclock.ID(1), "c", doclock.TTL(time.Hour))
-		check(err, nil)
-		waiting, stop := context.WithCancel(t.Context())
-		left := make(chan error, 1)
-		check(own.Do(t.Context(), doclock.ID(1), "a", func(ctx context.Context, _ doclock.Lease) error {
-			time.AfterFunc(time.Second, func() {
-				_, err := others.Acquire(waiting, doclock.ID(1), "d")
-				left <- err
-			})
-			_, err := own.Acquire(ctx, doclock.ID(1), "b") // waits for c, and then for d, which waits for a
-			check(err, doclock.ErrConflict)
-			return nil
-		}), nil)
-		stop()
-		<-left
-		check(c.Release(t.Context()), nil)
-		check(own.Close(t.Context()), nil)
-		check(others.Close(t.Context()), nil)
-		synctest.Wait()
-		r.equal("conflicts", r.points()["conflicts{tag=b}"], "1")
 	})
 }

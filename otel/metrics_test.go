@@ -33,7 +33,7 @@ func story() []doclock.Event {
 	cleanUp.Dropped = 5
 	return []doclock.Event{
 		tell(0, doclock.EventSkipped, 0, mongo.CommandError{Code: 17419, Message: "too large"}),
-		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.HowStill, 0, nil), no, gone,
+		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.HowStill, 0, nil), no, gone,
 		tell(1, doclock.HowHandedOver, 2*s, nil),
 		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, doclock.HowDetached, s, nil),
 		tell(3, doclock.EventGranted, s, nil), tell(3, doclock.EventRenewalFailed, s, mongo.CommandError{Code: 91, Message: "shutting down"}),
