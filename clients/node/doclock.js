@@ -95,13 +95,13 @@ const sleep = (ms, signal) => new Promise((resolve, reject) => {
 // ---- The wire
 
 // These codes refuse a command for good: this attempt did nothing. They are those of internal/engine/failure.go.
-const refusals = [2, 9, 13, 14, 18, 20, 22, 26, 28, 34, 40, [52, 57], 59, 61, 66, 72, 73, 115, 116, 121, 123, 148, [166, 168],
+const refusals = [2, 9, [13, 15], 18, 20, 22, 26, 28, 34, 40, [52, 57], 59, 61, 66, 72, 73, 115, 116, 121, 123, 148, [166, 168],
   171, 201, 224, 238, 241, 263, 283, 303, [322, 324], 371, 391, 10003, 11000, [15942, 15999], [16006, 16007], 16020,
   [16034, 16035], [16410, 16412], [16554, 16556], [16608, 16612], 16702, 16837, [16866, 16869], 16872, [16874, 16883], [17040, 17049],
-  [17080, 17083], 17124, 17276, [17419, 17420], [28646, 28651], [28656, 28657], 28664, 28667, [28689, 28691], [28724, 28729],
+  [17080, 17083], 17124, 17276, 17311, [17419, 17420], [28646, 28651], [28656, 28657], 28664, 28667, [28689, 28691], [28724, 28729],
   [28756, 28766], 31002, [31119, 31120], [31249, 31256], 31310, [31319, 31325], [34443, 34455], [34460, 34473], [40060, 40068],
   [40075, 40081], [40085, 40097], [40176, 40180], [40228, 40231], 40272, [40323, 40324], [40352, 40353], [40386, 40400],
-  [40413, 40415], [51270, 51272], 1257300, 4890500].map((range) => [range].flat())
+  [40413, 40415], [51074, 51075], [51104, 51107], [51270, 51272], 1257300, 4890500, [4940400, 4940401]].map((range) => [range].flat())
 const isPlainReply = (err) => err?.name === 'MongoServerError' && !err.writeConcernError && !err.errorResponse?.writeConcernError
 const refuses = (err) => isPlainReply(err) && refusals.some(([from, to = from]) => err.code >= from && err.code <= to)
 const overloaded = (err) => isPlainReply(err) && err.hasErrorLabel('SystemOverloadedError')
@@ -477,6 +477,6 @@ class Lease {
   async #noneTook(call) {
     if (this.#timeLeft() <= 0) return false
     const image = await this.#wire.read(this.#marks['_id…'], call).catch(() => undefined)
-    return image !== undefined && !(number(image.lock?.broken) >= this.fence)
+    return number(image?.lock?.fence) >= this.fence && !(number(image.lock.broken) >= this.fence)
   }
 }

@@ -220,8 +220,8 @@ func TestEveryCodeWithEveryLabel(t *testing.T) {
 // memory gives to an expression, a stage or an update.
 func TestRefusalsOfPipelinesAreListed(t *testing.T) {
 	t.Parallel()
-	refusal, n := regexp.MustCompile(`value\.Refuse\((\d+),`), 0
-	for _, directory := range []string{"expr", "stage", "update"} {
+	refusal, n := regexp.MustCompile(`(?:value\.Refuse|refusef)\((\d+)[,+]`), 0
+	for _, directory := range []string{"expr", "query", "stage", "update"} {
 		files, err := filepath.Glob("../../locktest/internal/" + directory + "/*.go")
 		if err != nil {
 			t.Fatal(err)
