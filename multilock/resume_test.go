@@ -434,3 +434,24 @@ func TestRule23ATouchOfAMarkedEntryIsRepeated(t *testing.T) {
 		ok(p, l.Touch(p.Context(), flowers, token))
 	})
 }
+
+// A resume was executed, and its reply lost. Then the filter matches no more, and the repeat is answered by a server that is no
+// longer the primary: the proof must find the resume's own id, and have it repeated.
+func TestRule27ARepeatedResumeThatADeposedPrimaryMisses(t *testing.T) {
+	t.Parallel()
+	onCluster(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		fault := net.Arm(faultnet.LoseReply, "findAndModify")
+		net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 1, "value": nil} })
+		resumed := begin(p, func() (doclock.Lease, error) {
+			return l.Resume(p.bounded(), bson.M{"_id": 1, "total": 1}, token)
+		})
+		wait(p, fault.Fired())
+		must(p, errOf(p.coll.UpdateOne(p.Context(), flowers, bson.M{"$set": bson.M{"total": 2}})))
+		lease, err := resumed.wait()
+		must(p, err)
+		p.release(lease)
+	})
+}

@@ -71,15 +71,15 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 // has no such entry; or NotFound: this says nothing of it.
 func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answer, error) {
 	query := e.keyed(f, k, markAmong(r.Settled...))
+	more := bson.E{Key: "$or", Value: bson.A{f.doc, field(e.path(k.Tag)+"."+idKey, idValue(r.ID))}}
 	if !f.Exact {
-		again := field(e.path(k.Tag)+"."+idKey, idValue(r.ID))
-		query = append(query, bson.E{Key: "$or", Value: bson.A{f.doc, again}})
+		query = append(query, more)
 	}
 	update := e.decision(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(idValue(k.Key), idValue(r.ID), r.Terms.Owner)
 	img, sent, err := e.show(ctx, change{comment: forResume, query: query, update: update}, r)
 	a, err := e.answer(img, err, sent, r, Lost, Conflict)
 	if a.Outcome != Granted {
-		return e.unresumed(ctx, a, err, f, k, func(own Entry) bool { return own.HasMark() && !slices.Contains(r.Settled, own.Mark.ID) })
+		return e.unresumed(ctx, a, err, f, k, more, func(own Entry) bool { return own.HasMark() && !slices.Contains(r.Settled, own.Mark.ID) })
 	}
 	return a, err
 }
@@ -87,16 +87,16 @@ func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answ
 // Touch extends the token's entry, in the document that the filter pins, to a TTL from
 // now, and gives it to nobody. The outcome is Renewed, or as that of a Resume.
 func (e *Engine) Touch(ctx context.Context, f Filter, k Token, ttl time.Duration) (Answer, error) {
-	query := e.keyed(f, k)
+	query, more := e.keyed(f, k), bson.E{Key: "$and", Value: bson.A{f.doc}}
 	if !f.Exact {
-		query = append(query, bson.E{Key: "$and", Value: bson.A{f.doc}})
+		query = append(query, more)
 	}
 	d := e.decision(k.Tag, ttl)
 	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
 	img, sent, err := e.send(ctx, change{comment: forTouch, query: query, update: stage(e.path(k.Tag), entries)})
 	a := Answer{Outcome: Renewed, Sent: sent}
 	if img == nil {
-		return e.unresumed(ctx, a, err, f, k, func(Entry) bool { return false })
+		return e.unresumed(ctx, a, err, f, k, more, func(Entry) bool { return false })
 	}
 	return a, err
 }
@@ -104,7 +104,7 @@ func (e *Engine) Touch(ctx context.Context, f Filter, k Token, ttl time.Duration
 // unresumed is the answer of a resume or a touch that has matched nothing, after a read
 // of the document. If the entry is there, the filter demands more than the document has, its
 // mark is in the way, or the server that answered did not know it.
-func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, inTheWay func(Entry) bool) (Answer, error) {
+func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k Token, more bson.E, inTheWay func(Entry) bool) (Answer, error) {
 	a.Outcome = Lost
 	if err != nil {
 		return a, err
@@ -121,14 +121,14 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 		return a, nil
 	}
 	marked := slices.ContainsFunc(e.allEntries(img.raw), func(own Entry) bool { return k.matches(own) && inTheWay(own) })
-	more := append(e.keyed(f, k), bson.E{Key: "$and", Value: bson.A{f.doc}})
+	query := append(e.keyed(f, k), more)
 	missed := race("the server that answered is no longer the primary")
 	switch {
 	case f.Exact:
 	case marked: // and so the command is not what shows it
-		missed = e.missing(ctx, more)
+		missed = e.missing(ctx, query)
 	default:
-		missed = e.absent(ctx, more)
+		missed = e.absent(ctx, query)
 	}
 	switch {
 	case AsFailure(missed).Cause != CauseRace:
