@@ -108,6 +108,10 @@ func TestAReleaseAfterABreakIsUnknown(t *testing.T) {
 		},
 		"taken over":              func(p *place, lease doclock.Lease) { takeOver(p, lease) },
 		"taken over, and deleted": func(p *place, lease doclock.Lease) { ok(p, takeOver(p, lease).Delete(p.Context())) },
+		"taken over, deleted, and made anew": func(p *place, lease doclock.Lease) {
+			ok(p, takeOver(p, lease).Delete(p.Context()))
+			ok(p, errOf(p.coll.InsertOne(p.Context(), flowers)))
+		},
 	} {
 		for _, ofToken := range []bool{false, true} {
 			virtually(t, fmt.Sprintf("%s, of a token: %v", name, ofToken), func(p *place) {

@@ -178,6 +178,8 @@ func (l *Lease) removed(ctx context.Context, command string, got engine.Answer, 
 	switch {
 	case img == nil && command == "release": // a release deletes none: whoever did may have been let in before it
 		return l.unknown(command, fmt.Errorf("the document is gone: %w", unsure))
+	case img != nil && img.Lock.Fence < l.grant.Fence: // it was made anew
+		return l.unknown(command, fmt.Errorf("the document has another lock: %w", unsure))
 	case img != nil && img.Lock.Broken >= l.grant.Fence:
 		return l.unknown(command, fmt.Errorf("a break or a take-over has removed the entry, or a later one: %w", unsure))
 	default:

@@ -274,7 +274,7 @@ func (w *world) noneTook(c *client, op operation, d *Document) bool {
 		return false
 	}
 	if c.key == 0 {
-		return true
+		return d == nil || d.Lock.Fence >= c.fence
 	}
 	none := d != nil && d.Field == Ours && d.Lock.Fence >= c.fence
 	for tag, e := range d.All() {
