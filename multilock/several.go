@@ -233,13 +233,12 @@ func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease
 	}
 	var all sync.WaitGroup
 	all.Go(func() { errs = own(handles) })
-	each := make([]error, len(others))
-	for i, l := range others {
-		all.Go(func() { each[i] = other(l) })
+	for _, l := range others { // here the caller can recover from a panic of his own code
+		rest = append(rest, other(l))
 	}
 	all.Wait()
 	var lost, held []error
-	for _, err := range slices.Concat(errs, rest, each) {
+	for _, err := range append(errs, rest...) {
 		if errors.Is(err, doclock.ErrLost) {
 			lost = append(lost, err)
 		} else {
@@ -279,7 +278,7 @@ func (ls Leases) WithTransaction(ctx context.Context, fn func(ctx context.Contex
 	return lease.WithTransaction(ctx, all, fn)
 }
 
-// handles are the leases of Lockers, each once, and the others: fakes of a caller's.
+// handles are the leases of Lockers, each once, and the others: shared ones, and fakes of a caller's.
 func (ls Leases) handles() (handles []*lease.Lease, others []doclock.Lease) {
 	for _, l := range ls {
 		h, own := l.(*lease.Lease)

@@ -574,3 +574,23 @@ func TestTextsOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// The caller can recover from a panic of his monitor in a release of several leases, one of which others share.
+func TestAPanicInAMonitorOfASharedLeaseAmongSeveral(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, arm := p.panics()
+		l := p.sharing(coll)
+		for comment, call := range map[string]func(multilock.Leases){
+			"doclock renew":   func(ls multilock.Leases) { _ = ls.Renew(p.Context()) },
+			"doclock release": func(ls multilock.Leases) { _ = ls.Release(p.Context()) },
+		} {
+			shared := p.try(l, "read")
+			arm(false, comment)
+			if got := recovered(func() { call(multilock.Leases{shared}) }); got != monitors {
+				p.Errorf("%s: recovered %v", comment, got)
+			}
+			_ = shared.Release(p.Context())
+			time.Sleep(2 * calm)
+		}
+	})
+}
