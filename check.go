@@ -56,7 +56,7 @@ const (
 // its acquires return the server's error.
 //
 // In a sharded cluster the time in the lock is that of the router that handled the
-// command. CheckServer doesn't measure routers that this client doesn't know, or would
+// command. CheckServer doesn't measure servers that this client doesn't know, or would
 // not choose because they are too far away ([options.ClientOptions.SetLocalThreshold]).
 func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error) {
 	if coll == nil {

@@ -16,8 +16,8 @@ import (
 
 // Event says what happened to an acquire or to a lease. [OnEvent] delivers it.
 //
-// An acquire is a call of TryAcquire, Acquire, Do, Enqueue or Resume of a Locker, or
-// one want of AcquireAll or DoAll. Each ends with exactly one event: [EventGranted]
+// An acquire is a call of TryAcquire, Acquire, Do, Enqueue or Resume of a Locker, one
+// want of AcquireAll or DoAll, or one lease of an AcquireBatch. Each ends with exactly one event: [EventGranted]
 // if the caller got a lease, or [EventNotGranted]. A ticket's acquire ends when the
 // ticket is granted, lost or cancelled; a ticket that is left alone has no such event.
 // There is none of a call that was refused before it began ([ErrInvalidArgument],

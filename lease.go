@@ -104,22 +104,23 @@ type Lease interface {
 	// It takes what the driver's UpdateOne takes, and encodes all of it in the caller's
 	// goroutine before anything is sent, with the collection's registry and BSON
 	// options. [ErrInvalidArgument] are what can't be encoded, replacements, paths that
-	// touch the lock field, the positional operator `.$`, and upserts.
+	// touch the lock field, the positional operator `.$`, upserts, sorts, and stages of a pipeline
+	// but $set, $addFields and $unset.
 	Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error
 
-	// UpdateAndRelease is Update and Release in one command (in two after an acquire with
-	// [HoldAtLeast], but for a pipeline). So a read-modify-write takes two, with [Into].
-	// What Update refuses leaves the lease as it is. If other goroutines share the entry
-	// ([ShareInProcess]), the lock is left to them.
+	// UpdateAndRelease is Update and Release in one command (in two where the release may leave
+	// a remainder, as after [HoldAtLeast], but for a pipeline). So a read-modify-write takes
+	// two, with [Into]. What Update refuses leaves the lease as it is. If other goroutines
+	// share the entry ([ShareInProcess]), the lock is left to them.
 	UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error
 
 	// WithTransaction runs fn in a transaction of the server that is committed while the lock
 	// is held, or never: what fn writes with its context, in any collection, comes before
 	// whoever is let in next. (In a sharded cluster that one reads it in a transaction, too: a
 	// plain read may not see it yet.) Renewals go on beside it, and so do the transactions of
-	// other holders. It sends two commands before fn's own, and then the commit; the first one of a
-	// lease takes two more. It needs a replica set or a sharded cluster: else it is an
-	// [ErrUnsupportedServer].
+	// other holders. It sends two commands before fn's own, and then the commit; the first one
+	// of a lease takes two more, and of a Locker three. It needs a replica set or a sharded
+	// cluster: else it is an [ErrUnsupportedServer].
 	//
 	// Return the driver's errors from fn: after one that passes, as a write conflict, fn runs
 	// again, in the first 30 s of the call. So let it do nothing else. Its context carries the
@@ -171,7 +172,8 @@ type Lease interface {
 	// nothing renews it, and an acquire with this context waits for it.
 	//
 	// If its outcome is unknown, the lease has ended, and both entries are removed in the
-	// background; if that of a transaction was, nothing is sent, and it goes on. If ctx ended first, call Release: it releases the lease, or returns
+	// background. After a transaction of unknown outcome nothing is sent, and the lease goes
+	// on. If ctx ended first, call Release: it releases the lease, or returns
 	// ErrLost if the new one was granted, and released. [ErrInvalidArgument] are an
 	// unknown tag, and an entry that others share ([ShareInProcess]).
 	Convert(ctx context.Context, tag string) (Lease, error)

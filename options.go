@@ -56,7 +56,7 @@ func (o commonOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(&c.
 // TTL is how long a lease lasts without a renewal, counted from the send of its
 // acquire. Default 10 s, from [MinTTL] to [MaxTTL], cut to whole milliseconds. That of
 // an acquire goes before [TagTTL], and TagTTL before the Locker's. A waiting entry lives
-// for 5 s after each confirm, or for the Locker's TTL if that is shorter. docs/protocol.md
+// for 5 s after each confirm, or for its tag's TTL if that is shorter. docs/protocol.md
 // has measured which TTL survives a broken connection.
 func TTL(d time.Duration) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
@@ -101,8 +101,8 @@ func AttemptTimeout(d time.Duration) Option {
 
 // PollInterval is the longest pause between two asks of an Acquire, a Do or a claim that
 // waits, give or take a half. The pauses grow with the time waited. A release by the same
-// Locker and the end of an entry's time wake waiters earlier; those behind others in a
-// document's queue ask less often. Default 1 s, from [MinPollInterval] to
+// Locker wakes waiters earlier, and the end of an entry's time all but claims; those behind
+// others in a document's queue ask less often. Default 1 s, from [MinPollInterval] to
 // [MaxPollInterval].
 func PollInterval(d time.Duration) Option {
 	return engine.Option(func(c *engine.Config) error {
@@ -123,7 +123,7 @@ func Owner(name string) CommonOption {
 
 // HoldAtMost ends the lease at most d after its grant, by this machine's clocks,
 // whatever its holder does: its contexts end with an [ErrLost] that says so, and nothing
-// renews it any more, so others are granted a TTL later at most. Without it a holder that
+// renews it any more, so others are granted a TTL and the tolerance later at most. Without it a holder that
 // is stuck in a live process keeps others out for ever. As after any loss by time, a
 // guarded write and a release still succeed until the server grants somebody the lock.
 //
@@ -333,7 +333,7 @@ func TakeOver(holders ...Holder) AcquireOption {
 // machines start at the same tick runs once, also if it takes a few milliseconds.
 //
 // A release before that time leaves a remainder of the entry, which nobody holds and
-// [Holder] shows; only [Lease.Delete] ends it, with the document, a [TakeOver] or a break.
+// [Holder] shows; only a [Lease.Delete] (with the document), a [TakeOver] or a break ends it.
 // The lease itself ends like any other. An acquire that returns no lease leaves no remainder.
 //
 // d is at most [MaxTTL], and rounded up to whole milliseconds; 0 is no option. It is

@@ -713,8 +713,8 @@ func TestEventsCountACommitOfSeveral(t *testing.T) {
 	})
 }
 
-// The filter demands another state than the document has, and the entry has a mark. That says nothing of the
-// token. Today Touch returns ErrLost ("its entry is gone").
+// The filter demands another state than the document has, and the entry has a mark. That says
+// nothing of the token.
 func TestRule23ATouchOfAMarkedEntryInAnotherState(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {

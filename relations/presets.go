@@ -45,8 +45,8 @@ func WritePreferring() Rules {
 }
 
 // Fair is a lock of many readers or one writer with a queue: "read" is
-// assertive to "write", and "write" to both. All are served in the order of
-// arrival, and readers next to each other in the queue hold together.
+// assertive to "write", and "write" to both. All are served in turn (see
+// the package), and readers next to each other in the queue hold together.
 //
 // Starvation: none. Choose it if everybody must get the lock in the end. The
 // price: a reader that arrives after a waiting writer waits too, even while

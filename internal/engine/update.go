@@ -20,7 +20,7 @@ type Update struct {
 	filters   []bson.Raw // of arrays
 	options   assembly   // the elements of the other options
 
-	Collates bool // the guard, too
+	Collates bool // the guard has its collation, too
 }
 
 // operator is one of a classic update.
