@@ -187,7 +187,7 @@ func (w *world) holder(i int, c *client, m message) []message {
 		out = append(out, m.as(opWriteRelease))
 	}
 	out = append(out, m.as(opRelease))
-	if w.cfg.deletes {
+	if w.cfg.deletes && w.cfg.isAlone(c.tag) {
 		n := m.as(opDelete)
 		n.u = 0
 		out = append(out, n)

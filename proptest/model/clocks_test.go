@@ -39,11 +39,11 @@ var promises = []promise{
 	{"waiters are granted in order of arrival", []string{"queue"}},
 	{"no entry stays that nobody holds or cleans up", []string{"leak"}},
 	{"a release that returns nil kept others out", []string{
-		"release: nil, too late", "write-and-release: nil, too late", "delete: nil, too late",
+		"release: nil, too late", "delete: nil, too late",
 	}},
 	{"what is reported as lost, released or cleaned up is gone", []string{
 		"release: nil", "release: lost", "release: taken", "renew: lost", "check: lost", "write: lost", "write-and-release: lost",
-		"convert: lost", "detach: lost", "detach: token thrown away", "resume: lost", "touch: lost", "clean-up: nothing",
+		"convert: lost", "detach: lost", "detach: taken", "renew: taken", "resume: lost", "resume: not found", "acquire: no document", "touch: lost", "clean-up: nothing",
 	}},
 }
 

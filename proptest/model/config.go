@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // config is a world's participants and the limits of its events.
 type config struct {
 	protocol Protocol
@@ -63,6 +65,17 @@ func (c *config) rules(client int) Rules {
 		return c.ruleSets[0]
 	}
 	return c.ruleSets[client]
+}
+
+// isAlone reports whether nobody holds the lock beside a lease of the tag: only then its holder may delete the document.
+func (c *config) isAlone(tag Tag) bool {
+	return !slices.ContainsFunc(c.ruleSets, func(t Rules) bool {
+		return slices.ContainsFunc(t.Tags(), func(other Tag) bool {
+			mine, respects := t.limit(tag, other)
+			theirs, respected := t.limit(other, tag)
+			return !respects || !respected || mine+theirs > 0
+		})
+	})
 }
 
 // Without lists the rules of the protocol that are left out. Tests use it to
@@ -144,4 +157,5 @@ type Without struct {
 	RemainingFromExpiry   bool // 20: an entry that is read, in a check or after a batch, counts as valid for a whole TTL
 	DetachDoubts          bool // 23: a detach of unknown outcome that finds nothing says lost
 	BrokenIsRead          bool // a release of unknown outcome that finds nothing was executed, whatever an operator has removed
+	GoneIsDoubted         bool // and where the document is gone, whoever has deleted it
 }

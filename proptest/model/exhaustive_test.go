@@ -73,6 +73,7 @@ func TestExhaustive(t *testing.T) {
 		{"take-overs, one fault", each(pairs(), taking, faulty(1)), interleave.Budget(200, 10_000)},
 		{"take-overs of two leases each, two faults", each(pairs(), taking, again, faulty(2)), interleave.Budget(200, 2_000)},
 		{"take-overs of tokens and of what keeps others out, one fault", taken, interleave.Budget(200, 10_000)},
+		{"tokens, take-overs, breaks and deletes, one fault", each([]config{plain(exclusive, "aa"), plain(exclusive, "aaa", tokens(1))}, taking, breaking, deleting, faulty(1)), interleave.Budget(200, 20_000)},
 		{"a token that keeps others out and is converted", []config{all}, interleave.Budget(200, 20_000)},
 		{"a token that keeps others out and is converted, one fault", each([]config{all}, faulty(1)), interleave.Budget(200, 20_000)},
 

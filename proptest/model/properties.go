@@ -57,7 +57,7 @@ func (w *world) checkFrame(ev event) {
 	for tag, e := range ev.before.All() {
 		after, there := ev.after.Find(tag, e.ID)
 		switch {
-		case !there && !own(e.ID) && e.Live(ev.now) && !ev.takes(tag, e):
+		case !there && !own(e.ID) && e.Live(ev.now) && !ev.takes(tag, e) && (e.Held() || ev.op != opDelete):
 			w.fail("frame", "%v removed the live entry %d", ev.op, e.ID)
 		case !there && ev.handsOver() && e.ID == ev.second:
 			w.fail("frame", "%v removed the successor's entry %d: it loses its place", ev.op, e.ID)

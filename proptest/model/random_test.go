@@ -102,7 +102,11 @@ func TestRandomWalk(t *testing.T) {
 			t.Parallel()
 			seen := map[string]int{}
 			for seed := first; seed < first+walks; seed++ {
-				w, trace := wander(seed, Without{}, steps, func(cfg *config) { more(cfg); cfg.batches = true }, func(what string) { seen[what]++ })
+				w, trace := wander(seed, Without{}, steps, func(cfg *config) {
+					more(cfg)
+					cfg.batches, cfg.breaks = true, 2*(seed%3/2)
+					cfg.deletes = cfg.outside == nobody && cfg.hold == 0 && seed%8 == 3
+				}, func(what string) { seen[what]++ })
 				if w.broken.Property != "" {
 					t.Fatalf("seed %d: %v\n%s", seed, w.broken, strings.Join(space(w.cfg).Replay(trace), "\n"))
 				}

@@ -67,7 +67,6 @@ func TestRules(t *testing.T) {
 	erasing := func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.patience = erases, 1, 0 }
 	twoWrites := func(cfg *config) { cfg.writes = 2 }
 	missing := func(cfg *config) { cfg.missing, cfg.outside, cfg.outsideWrites = true, deletes, 1 }
-	deleting := func(cfg *config) { cfg.deletes = true }
 	inserting := func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.ttl = deletes, 1, 8 }
 	lonely, newer := Rules{"b": {"b": {Cooperative, 0}}}, Rules{"a": {"a": {Assertive, 0}}, "b": {}}
 	sets := plain(exclusive, "aaa", faulty(1), saving, handing)
@@ -178,6 +177,7 @@ func TestRules(t *testing.T) {
 		{"24, may have ended something after an attempt of unknown outcome", plain(Rules{"a": {"b": {Cooperative, 0}, "a": {Cooperative, 0}}, "b": {}}, "aab", faulty(1), taking), Without{TakeOverDoubts: true}, "taken"},
 		// An operator has removed the entry of a release whose request was lost.
 		{"of unknown outcomes: what was broken is no release", plain(exclusive, "aa", faulty(1), breaking), Without{BrokenIsRead: true}, "release: nil, too late"},
+		{"of unknown outcomes: what was deleted after a take-over is no release", plain(exclusive, "aa", faulty(1), taking, deleting), Without{GoneIsDoubted: true}, "release: nil, too late"},
 		// A repeat in the same millisecond is granted by a command that is rolled back.
 		{"that servers keep: a command that changes nothing waits for what it has read", plain(exclusive, "aa", set, faulty(1)), Without{NothingWaits: true}, "validity"},
 	} {

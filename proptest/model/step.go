@@ -148,13 +148,15 @@ func (w *world) doubts(c *client, ev event) bool {
 	case opWrite, opWriteRelease, opDelete:
 		return c.unknown
 	case opRelease:
-		breaks := w.cfg.breaks > 0 || w.cfg.takes // where nobody does, the read would show nothing
-		return c.unknown && (c.key != 0 || breaks && ev.lease.Fence != 0)
+		return c.unknown && (c.key != 0 || w.mayBreak() && ev.lease.Fence != 0) // else the read would show nothing
 	case opDetach:
 		return c.unknown && c.key == c.id
 	}
 	return false
 }
+
+// mayBreak reports whether anybody may end a live entry of another one.
+func (w *world) mayBreak() bool { return w.cfg.breaks > 0 || w.cfg.takes }
 
 // resolve draws the conclusion from the read. If a linearizable one shows what the command has not found, the
 // outcome is unknown: the holder goes on, or sends the command again.
@@ -260,6 +262,7 @@ func (w *world) saysEnded(c *client, ev event) {
 	case ev.outcome == Lost && !w.noneTook(c, m.op, ev.image): // nobody knows
 	case stands:
 		w.fail(m.op.String()+": nil", "client %d says that %d has ended, and it stands", m.from, e.ID)
+	case m.op == opDelete && ev.image == nil && w.grantOf(m.lease).broken: // a limit: who took the lock over may have deleted it, too
 	case ev.outcome == Lost && !w.grantOf(m.lease).released && !w.ghost.erased:
 		w.fail(m.op.String()+": nil, too late", "client %d says that it has released %d, and others removed it", m.from, m.lease.ID)
 	}
@@ -269,7 +272,8 @@ func (w *world) saysEnded(c *client, ev event) {
 // other user of its token has had it. That one would have it still, or would have left an entry, but not after a detach. A
 // document that is gone has its `broken` no more.
 func (w *world) noneTook(c *client, op operation, d *Document) bool {
-	broken := d == nil && op == opRelease || d != nil && d.Lock.Broken >= c.fence
+	gone := d == nil && op == opRelease && (w.linear() || w.mayBreak()) // as the read has shown
+	broken := gone && !w.cfg.protocol.Without.GoneIsDoubted || d != nil && d.Lock.Broken >= c.fence
 	if w.time >= c.was || c.key == c.id || broken && !w.cfg.protocol.Without.BrokenIsRead {
 		return false
 	}

@@ -56,6 +56,9 @@ func brief(cfg *config) { cfg.protocol.Done = 1 }
 // breaking has an operator break one held entry.
 func breaking(cfg *config) { cfg.breaks = 1 }
 
+// deleting lets them delete the document under their leases.
+func deleting(cfg *config) { cfg.deletes = true }
+
 // taking lets clients take over what others have.
 func taking(cfg *config) { cfg.takes = true }
 
