@@ -202,6 +202,7 @@ func (c *Command) takes(a *arrival) bool {
 type Image struct {
 	Now     int64   `json:"now,omitempty"` // the server's clock in milliseconds; 0 if it isn't known
 	Fence   int64   `json:"fence"`
+	Broken  int64   `json:"broken,omitempty"` // the greatest fence of what a break or a take-over has ended
 	Entries []Entry `json:"entries,omitempty"`
 }
 

@@ -440,7 +440,7 @@ func ReadImage(document bson.Raw) *Image {
 		img.Now = now
 	}
 	lock, _ := document.Lookup("lock").DocumentOK()
-	img.Fence = integer(lock.Lookup("fence"))
+	img.Fence, img.Broken = integer(lock.Lookup("fence")), integer(lock.Lookup("broken"))
 	tags, _ := lock.Lookup("tags").DocumentOK()
 	elements, _ := tags.Elements()
 	for _, t := range elements {

@@ -40,6 +40,11 @@ func takeOver(of string, fence int64, id string, at int64, img *Image) Command {
 	return c
 }
 
+func broken(fence int64, c Command) Command {
+	c.Image.Broken = fence
+	return c
+}
+
 func convert(from, id string, at int64, img *Image) Command {
 	c := command(CommandConvert, id, at, img)
 	c.From = from
@@ -114,6 +119,9 @@ var terms = []told{
 	{"a release that succeeds after another was let in, and took nothing over", PropertyVerdict,
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 30, 20, 130)}, operations: []Operation{operation(Release, "a", 10, 60, Done)}},
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130)))}, operations: []Operation{operation(Release, "a", 10, 60, Done)}}},
+	{"a release that succeeds, of what a take-over has ended", PropertyVerdict,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), broken(10, takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130))))}, operations: []Operation{operation(Release, "a", 10, 60, Done)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), broken(9, takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130))))}, operations: []Operation{operation(Release, "a", 10, 60, Done)}}},
 	{"arrived past one that waits, as a conversion may", PropertyBarrier,
 		story{rules: readers, commands: []Command{removal("a", 12, held("a", 10, 10, 110)), read(14, 11, waiting("c", 11, 111)),
 			command(CommandAcquire, "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},

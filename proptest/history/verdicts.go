@@ -47,6 +47,9 @@ func (c *check) verdicts() {
 			if o.Outcome == Lost && removed[key] && o.Kind == Release {
 				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v was lost, though the server found it", a)
 			}
+			if o.Outcome == Done && o.Kind == Release && !o.Shared && c.wasBroken(a) {
+				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v: done, though a break or a take-over had ended it", a)
+			}
 			until := c.clocks[o.Process].earliest(o.Call)
 			own, others := c.releasesOf(a, o.Process)
 			switch {
@@ -73,6 +76,12 @@ func (c *check) verdicts() {
 			}
 		}
 	}
+}
+
+// wasBroken says that an image shows that a break or a take-over has ended the lease itself. What its release may have left
+// has the same fence.
+func (c *check) wasBroken(a *arrival) bool {
+	return a.Until == 0 && slices.ContainsFunc(c.sightings, func(s sighting) bool { return s.Broken == a.Fence })
 }
 
 // broken is the earliest time at which an operator may have removed the entry, also

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -67,6 +68,14 @@ func (r runner) takeOver(p *program, pl *plan, from []doclock.Holder) *holding {
 	h := r.get(ctx, p, "TryAcquire", &again, again.locker.TryAcquire)
 	if h != nil && len(from) > 0 {
 		r.fire(FaultTakenOver)
+		if r.harms() { // their releases may find nothing, and be repeated
+			r.mem.LoseReplies(1+r.IntN(8), locktest.Releases)
+		}
+		if slices.Contains(pl.group.deleted, pl.document) && r.one(3) { // nor a document
+			r.on(ctx, h, "Delete", plain(h.lease.Delete))
+			r.settle(h)
+			return nil
+		}
 	}
 	return h
 }
