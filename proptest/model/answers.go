@@ -316,7 +316,7 @@ func (w *world) left(c *client, ev event) {
 		return
 	}
 	w.saysEnded(c, ev)
-	if _, there := ev.image.Find(ev.lease.Tag, c.id); c.key == 0 && (ev.outcome != Lost || !there) { // as the token's, or by a late acquire
+	if _, there := ev.image.Find(ev.lease.Tag, c.id); c.key == 0 && (ev.outcome != Lost || !there && ev.op == opRelease) { // as the token's, or by a late acquire
 		w.settle(c.id)
 	}
 	if next := c.last.next; next.ID != 0 { // the clean-up after a conversion goes on
