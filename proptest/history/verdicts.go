@@ -47,7 +47,7 @@ func (c *check) verdicts() {
 			if o.Outcome == Lost && removed[key] && o.Kind == Release {
 				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v was lost, though the server found it", a)
 			}
-			if o.Outcome == Done && o.Kind == Release && !o.Shared && c.wasBroken(a) {
+			if o.Outcome == Done && o.Kind == Release && !o.Shared && o.Least == 0 && c.wasBroken(a) {
 				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v: done, though a break or a take-over had ended it", a)
 			}
 			until := c.clocks[o.Process].earliest(o.Call)

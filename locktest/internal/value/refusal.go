@@ -1,9 +1,9 @@
 package value
 
 import (
-	"strings"
 	"cmp"
 	"fmt"
+	"strings"
 )
 
 // Refusal is an error that the server answers with. Its codes are MongoDB's.
