@@ -175,13 +175,22 @@ func (l *Lease) removed(ctx context.Context, command string, got engine.Answer, 
 			return l.unknown(command, oneline.Join(unsure, err))
 		}
 	}
+	if reason := l.suspect(img); reason != nil && (img != nil || command != "delete") {
+		return l.unknown(command, fmt.Errorf("%w: %w", reason, unsure))
+	}
+	return nil
+}
+
+// suspect is why others may have ended the entry, which the image doesn't have, or nil. A
+// release deletes no document: who did may have been let in before it.
+func (l *Lease) suspect(img *engine.Image) error {
 	switch {
-	case img == nil && command == "release": // a release deletes none: whoever did may have been let in before it
-		return l.unknown(command, fmt.Errorf("the document is gone: %w", unsure))
-	case img != nil && img.Lock.Fence < l.grant.Fence: // it was made anew
-		return l.unknown(command, fmt.Errorf("the document has another lock: %w", unsure))
-	case img != nil && img.Lock.Broken >= l.grant.Fence:
-		return l.unknown(command, fmt.Errorf("a break or a take-over has removed the entry, or a later one: %w", unsure))
+	case img == nil:
+		return errors.New("the document is gone")
+	case img.Lock.Fence < l.grant.Fence:
+		return errors.New("the document has another lock")
+	case img.Lock.Broken >= l.grant.Fence:
+		return errors.New("a break or a take-over has removed the entry, or a later one")
 	default:
 		return nil
 	}
@@ -534,7 +543,7 @@ func (l *Lease) noneTook(img *engine.Image) bool {
 	l.mu.Lock()
 	detached := l.key != uuid.Nil
 	l.mu.Unlock()
-	if detached || img == nil || img.Lock.Fence < l.grant.Fence || img.Lock.Broken >= l.grant.Fence || l.left() <= 0 {
+	if detached || l.suspect(img) != nil || l.left() <= 0 {
 		return false
 	}
 	return !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool {

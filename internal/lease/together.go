@@ -174,7 +174,7 @@ func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, 
 	may := make([]bool, len(all))
 	for i, d := range all {
 		lost := standing[i].Lost
-		may[i] = lost == nil || lost.Image == nil || lost.Image.Lock.Broken >= d.grant.Fence || lost.Image.Lock.Fence < d.grant.Fence || d.left() <= 0
+		may[i] = lost == nil || d.suspect(lost.Image) != nil || d.left() <= 0
 		if may[i] {
 			doubtful++
 		}
