@@ -110,17 +110,19 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 		return a, err
 	}
 	img, err := e.Read(ctx, f.Pin)
-	switch {
-	case img == nil && err != nil:
+	if img == nil && err != nil {
 		return a, unproven(err)
-	case img == nil:
+	}
+	if img == nil {
 		a.Outcome, a.Gone = NotFound, true
 		return a, nil
-	case !slices.ContainsFunc(e.allEntries(img.raw), k.matches):
+	}
+	own := slices.DeleteFunc(e.allEntries(img.raw), func(other Entry) bool { return !k.matches(other) })
+	if len(own) == 0 {
 		a.Image = img
 		return a, nil
 	}
-	marked := slices.ContainsFunc(e.allEntries(img.raw), func(own Entry) bool { return k.matches(own) && inTheWay(own) })
+	marked := slices.ContainsFunc(own, inTheWay)
 	query := append(e.keyed(f, k), more)
 	missed := race("the server that answered is no longer the primary")
 	switch {
