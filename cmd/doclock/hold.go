@@ -150,7 +150,7 @@ func (c *cli) locker(coll *mongo.Collection, rules relations.Rules, t target, h 
 		c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", oneline.Text(text))
 	}
 	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))), doclock.OnEvent(waits))
-	if h.create || t.named && c.isDefault() {
+	if h.create || t.named && c.full() == defaultCollection {
 		opts = append(opts, doclock.Upsert())
 	}
 	return multilock.New(coll, rules, opts...)

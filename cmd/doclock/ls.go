@@ -79,7 +79,7 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 		if err := rows.flush(); err != nil {
 			return err
 		}
-		if seen == (tally{}) && !c.isDefault() && isMissing(ctx, coll) {
+		if seen == (tally{}) && c.isUnknown(ctx, coll) {
 			return errNoCollection
 		}
 		if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
@@ -91,9 +91,11 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 
 var errNoCollection = errors.New("there is no such collection")
 
-// isDefault reports whether the collection is the one that isn't there before the first
-// "doclock run", which is right.
-func (c *cli) isDefault() bool { return c.full() == defaultCollection }
+// isUnknown is isMissing, but of the default collection: before the first "doclock run" that
+// isn't there, and that is right.
+func (c *cli) isUnknown(ctx context.Context, coll *mongo.Collection) bool {
+	return c.full() != defaultCollection && isMissing(ctx, coll)
+}
 
 // isMissing reports whether it is known that the collection isn't there.
 func isMissing(ctx context.Context, coll *mongo.Collection) bool {

@@ -52,7 +52,7 @@ func (c *cli) sweep(ctx context.Context, within string, idle time.Duration, dele
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
 		count, err := admin.Sweep(ctx, coll, c.adminOptions(opts...)...)
-		if err == nil && count == (admin.Count{}) && !c.isDefault() && isMissing(ctx, coll) {
+		if err == nil && count == (admin.Count{}) && c.isUnknown(ctx, coll) {
 			err = errNoCollection
 		}
 		return c.done(count, err)

@@ -61,7 +61,7 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 		g := glance{At: time.Now().UTC(), Entries: []admin.Entry{}}
 		err := c.answered(ctx, coll, func(ctx context.Context, coll *mongo.Collection) error {
 			err := g.look(ctx, coll, query, c.lines(), c.adminOptions(opts...))
-			if err == nil && g.Count == (tally{}) && !c.isDefault() && isMissing(ctx, coll) {
+			if err == nil && g.Count == (tally{}) && c.isUnknown(ctx, coll) {
 				err = errNoCollection
 			}
 			return err
