@@ -106,15 +106,15 @@ func compare(by, a, b bson.RawValue) int {
 	}
 	for path, direction := range value.Fields(by) {
 		n, _ := value.Whole(direction)
-		if c := value.Compare(at(a, path), at(b, path)); c != 0 {
+		if c := value.Compare(follow(a, path), follow(b, path)); c != 0 {
 			return int(n) * c
 		}
 	}
 	return 0
 }
 
-// at is what a path leads to in a document, also by an array's numbers. A missing value is null.
-func at(v bson.RawValue, path string) bson.RawValue {
+// follow returns what a path leads to in a document, also by an array's numbers. A missing value is null.
+func follow(v bson.RawValue, path string) bson.RawValue {
 	for i, key := range strings.Split(path, ".") {
 		if i > 0 && value.IsArray(v) {
 			v = value.Doc(v.Value)
