@@ -25,14 +25,14 @@ const joinable = 200 * time.Millisecond
 // shares are the leases that callers of one Locker may join, and the acquires of such
 // leases that they wait for together, each of a document and tag (rule 21).
 type shares struct {
-	mu  sync.Mutex // of all shares, too
+	ops *attempt.Group // of the Locker
+	mu  sync.Mutex     // of all shares, too
 	all map[string]*share
 }
 
 // share is a lease and its users.
 type share struct {
 	of       *shares
-	ops      *attempt.Group // of the Locker
 	key      string
 	waits    chan struct{}           // closed when the acquire was kept back, if there is an observer
 	ended    chan struct{}           // closed when the acquire has ended
@@ -106,7 +106,7 @@ func (c *call) join(ctx context.Context) *share {
 		return s
 	}
 	joins := s == nil || attempt.IsClosed(s.ended) || !c.tries() // else others may join that one
-	s = &share{of: all, ops: c.locker.ops, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
+	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
 	if joins {
@@ -269,7 +269,7 @@ func (u *user) UpdateAndRelease(ctx context.Context, update any, opts ...options
 	if lease.Unsent(err) { // the user goes on
 		return err
 	}
-	released, _ := attempt.Run(ctx, u.share.ops, func() error { return u.Unlock(attempt.Detached(ctx)) }, func(error) {})
+	released, _ := attempt.Run(ctx, u.share.of.ops, func() error { return u.Unlock(attempt.Detached(ctx)) }, func(error) {})
 	return engine.Raise(lease.Besides(err, released))
 }
 
