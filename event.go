@@ -17,9 +17,10 @@ import (
 // Event says what happened to an acquire or to a lease. [OnEvent] delivers it.
 //
 // An acquire is a call of TryAcquire, Acquire, Do, Enqueue or Resume of a Locker, one
-// want of AcquireAll or DoAll, or one lease of an AcquireBatch. Each ends with exactly one event: [EventGranted]
-// if the caller got a lease, or [EventNotGranted]. A ticket's acquire ends when the
-// ticket is granted, lost or cancelled; a ticket that is left alone has no such event.
+// want of AcquireAll or DoAll, or one lease of an AcquireBatch. Each ends with exactly one
+// event: [EventGranted] if the caller got a lease, or [EventNotGranted]. A ticket's acquire
+// ends when the ticket is granted, lost or cancelled; a ticket that is left alone has no
+// such event.
 // There is none of a call that was refused before it began ([ErrInvalidArgument],
 // [ErrInTransaction], after Close, after the end of its context), of a want after one
 // that could not be had, of a Touch, of a conversion that was refused, and of a

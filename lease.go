@@ -104,8 +104,8 @@ type Lease interface {
 	// It takes what the driver's UpdateOne takes, and encodes all of it in the caller's
 	// goroutine before anything is sent, with the collection's registry and BSON
 	// options. [ErrInvalidArgument] are what can't be encoded, replacements, paths that
-	// touch the lock field, the positional operator `.$`, upserts, sorts, and stages of a pipeline
-	// but $set, $addFields and $unset.
+	// touch the lock field, the positional operator `.$`, upserts, sorts, and stages of a
+	// pipeline but $set, $addFields and $unset.
 	Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error
 
 	// UpdateAndRelease is Update and Release in one command (in two where the release may leave
@@ -154,10 +154,10 @@ type Lease interface {
 	// and a random key. Its bearer can release the lock: keep it secret. A lease that
 	// was itself resumed gives the same token again.
 	//
-	// With an ErrOutcomeUnknown there is a token, too, if the detach was sent. A resume shows the outcome, unless ctx
-	// ended and the command is still under way: it may make the token good yet. Call
-	// Release instead to end the entry, detached or not. [ErrInvalidArgument] is a
-	// Detach of an entry that others share ([ShareInProcess]), or with a [HoldAtMost].
+	// With an ErrOutcomeUnknown there is a token, too, if the detach was sent. A resume shows
+	// the outcome, unless ctx ended and the command is still under way: it may make the token
+	// good yet. Call Release instead to end the entry, detached or not. [ErrInvalidArgument]
+	// is a Detach of an entry that others share ([ShareInProcess]), or with a [HoldAtMost].
 	Detach(ctx context.Context) (token string, err error)
 
 	// Convert replaces the lease by one of another tag of the rules, in one command,

@@ -123,9 +123,9 @@ func Owner(name string) CommonOption {
 
 // HoldAtMost ends the lease at most d after its grant, by this machine's clocks,
 // whatever its holder does: its contexts end with an [ErrLost] that says so, and nothing
-// renews it any more, so others are granted a TTL and the tolerance later at most. Without it a holder that
-// is stuck in a live process keeps others out for ever. As after any loss by time, a
-// guarded write and a release still succeed until the server grants somebody the lock.
+// renews it any more, so others are granted a TTL and the tolerance later at most. Without
+// it a holder that is stuck in a live process keeps others out for ever. As after any loss
+// by time, a guarded write and a release still succeed until the server grants somebody the lock.
 //
 // It counts for one lease: Lead campaigns again, and a [Lease.Convert] passes on what is
 // left. [Lease.Detach] refuses such a lease, Resume the option, and a resumed lease has

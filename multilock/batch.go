@@ -36,11 +36,10 @@ const (
 // documents between its commands, it has fewer, and the next batches choose at random among
 // more of the first ones, up to 16 n: else all workers would meet at the same documents.
 //
-// Each lease is one of its own, and valid a little shorter than an Acquire's. Most have
-// the same ID, each in another document; so an update takes no collation, by which two _ids may be
-// equal. Work on each under the context of its own
-// [doclock.Lease.KeepAlive], from the beginning on, so that the loss of one ends the work on
-// that one alone. [Leases.KeepAlive] is for all or nothing. [Leases.Release] releases what
+// Each lease is one of its own, and valid a little shorter than an Acquire's. Most have the
+// same ID, each in another document; so an update takes no collation, by which two _ids may
+// be equal. Work on each under the context of its own [doclock.Lease.KeepAlive], from the
+// beginning on, so that the loss of one ends the work on that one alone. [Leases.KeepAlive] is for all or nothing. [Leases.Release] releases what
 // is left by one command.
 //
 // n is at most 500. A Locker with [doclock.Upsert] is refused, and so is

@@ -183,8 +183,9 @@ type Leases []doclock.Lease
 // [doclock.Lease.KeepAlive] does, and returns a context. The context ends with the
 // first loss (cause [doclock.ErrLost]), when all leases are released
 // ([doclock.ErrReleased]), or with ctx. A lease that is released before the others
-// doesn't end it, whatever its release returns; one that others share ([doclock.ShareInProcess])
-// does. After a loss the other leases are still renewed. Without a lease the context ends with ctx.
+// doesn't end it, whatever its release returns; one that others share
+// ([doclock.ShareInProcess]) does. After a loss the other leases are still renewed. Without a
+// lease the context ends with ctx.
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 	handles, others := ls.handles()
 	ctx = lease.KeepAlive(ctx, handles)

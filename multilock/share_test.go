@@ -494,7 +494,7 @@ func TestRule21AClaimSharesNothing(t *testing.T) {
 	})
 }
 
-// Who has left a shared lease renews it no longer, and its loss doesn't end what his function still does.
+// A user who has left a shared lease doesn't renew it any more. Its loss doesn't end his function.
 func TestRule21AFunctionGoesOnAfterItsRelease(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.sharing(p.coll, doclock.TTL(2*time.Second))

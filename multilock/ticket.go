@@ -280,7 +280,8 @@ func (t *Ticket) decode(got granted) (held *lease.Lease, err error) {
 // granted at once: release the lease then. One command removes tickets of one
 // document that are cancelled together. If ctx ends first, Cancel returns ctx's
 // error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer it returns the
-// driver's error, with an ErrOutcomeUnknown if a command was sent. The removal then goes on in the background.
+// driver's error, with an ErrOutcomeUnknown if a command was sent. The removal then goes on
+// in the background.
 func (t *Ticket) Cancel(ctx context.Context) error {
 	answer := make(chan error, 1)
 	t.locker.ops.Go(func() { t.cancel(func(err error) { answer <- err }) })
