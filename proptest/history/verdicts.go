@@ -47,7 +47,7 @@ func (c *check) verdicts() {
 			if o.Outcome == Lost && removed[key] && o.Kind == Release {
 				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v was lost, though the server found it", a)
 			}
-			if o.Outcome == Done && o.Kind == Release && !o.Shared && o.Least == 0 && c.wasBroken(a) {
+			if o.Outcome == Done && o.Kind == Release && !o.Shared && o.Least == 0 && c.wasBroken(a, o) {
 				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v: done, though a break or a take-over had ended it", a)
 			}
 			until := c.clocks[o.Process].earliest(o.Call)
@@ -78,10 +78,15 @@ func (c *check) verdicts() {
 	}
 }
 
-// wasBroken says that an image shows that a break or a take-over has ended the lease itself. What its release may have left
-// has the same fence.
-func (c *check) wasBroken(a *arrival) bool {
-	return a.Until == 0 && slices.ContainsFunc(c.sightings, func(s sighting) bool { return s.Broken == a.Fence })
+// wasBroken says that an image shows that a break or a take-over has ended the lease itself, and that nothing may have
+// deleted the document since: a lock that is made anew has no trace. What its release may have left has the same fence.
+func (c *check) wasBroken(a *arrival, o Operation) bool {
+	return a.Until == 0 && slices.ContainsFunc(c.sightings, func(s sighting) bool {
+		return s.Broken == a.Fence && !slices.ContainsFunc(c.commands, func(d *Command) bool {
+			deletes := d.Kind == CommandDelete && (d.Matched || d.Answered == 0)
+			return deletes && c.answered(d) >= s.from && c.sent(d) <= c.clocks[o.Process].latest(o.Return)
+		})
+	})
 }
 
 // broken is the earliest time at which an operator may have removed the entry, also
