@@ -202,7 +202,8 @@ func (c *check) releases() {
 
 // gone checks what callers were told of an entry that they don't share, and of tokens. An
 // update of an entry with an Until is followed by a release of its own. Without an
-// answer to that the entry is left to expire: the update was done.
+// answer to that the entry is left to expire, and a token's users may extend it: the
+// update was done.
 func (c *check) gone() {
 	c.worthless()
 	for _, o := range c.operations {
@@ -213,7 +214,7 @@ func (c *check) gone() {
 		c.Checked(PropertyGone, 1)
 		for _, s := range c.sightings {
 			e, there := s.find(o.ID)
-			if o.Kind == UpdateAndRelease && e.Until != 0 && e.Expires <= s.Now {
+			if o.Kind == UpdateAndRelease && e.Until != 0 && (e.Expires <= s.Now || e.Key != "") {
 				continue
 			}
 			if there && e.Fence == o.Fence && s.from > c.clocks[o.Process].latest(o.Return) {
