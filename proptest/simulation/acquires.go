@@ -63,6 +63,9 @@ func (r runner) takeOver(p *program, pl *plan, from []doclock.Holder) *holding {
 	}
 	again := *pl // a call has an acquire of its own
 	again.opts = append(slices.Clone(pl.opts), doclock.TakeOver(from...))
+	if again.once && again.document != "" {
+		r.exclude(&again)
+	}
 	ctx, cancel := r.patience()
 	defer cancel()
 	h := r.get(ctx, p, "TryAcquire", &again, again.locker.TryAcquire)

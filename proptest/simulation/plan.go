@@ -19,6 +19,7 @@ type plan struct {
 	filter any
 	ttl    time.Duration
 	opts   []doclock.AcquireOption
+	once   bool // its own entry ends that its filter matches
 }
 
 // Documents that a plan may name besides those of its group.
@@ -84,17 +85,21 @@ func (r runner) planFor(p *program, g *group, name string) plan {
 	if g.terms {
 		r.terms(p, &pl)
 	}
-	// Its own entry ends that it matches. On a server late duplicates bring back entries of ids that were given up, which
-	// may end it too.
+	// On a server late duplicates bring back entries of ids that were given up, which such a filter excludes, too.
 	if g.terms && r.pace == 1 && r.one(3) && name != fresh {
-		pl.owner = fmt.Sprint("filter ", r.writes.Add(1), " of ", r.number)
-		pl.add(doclock.Owner(pl.owner))
-		pl.filter = bson.M{"_id": name, "$and": bson.A{bson.M{"lock.tags." + pl.tag + ".owner": bson.M{"$ne": pl.owner}}}}
+		r.exclude(&pl)
 	}
 	if r.one(4) {
 		pl.add(doclock.Into(r.document(16)))
 	}
 	return pl
+}
+
+// exclude gives it an owner of its own, and a filter that excludes this owner. An entry of an earlier acquire may come late.
+func (r runner) exclude(pl *plan) {
+	pl.once, pl.owner = true, fmt.Sprint("filter ", r.writes.Add(1), " of ", r.number)
+	pl.add(doclock.Owner(pl.owner))
+	pl.filter = bson.M{"_id": pl.document, "$and": bson.A{bson.M{"lock.tags." + pl.tag + ".owner": bson.M{"$ne": pl.owner}}}}
 }
 
 // terms draws those of the acquire itself.
