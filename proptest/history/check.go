@@ -95,7 +95,8 @@ func (c *check) safety() {
 
 // place finds the documents of the commands that name none, as a claim and a clean-up by
 // the entry's id: those in which the id was seen. They are two if the network has repeated
-// a claim: the command stands in both then. A claim that found nothing stands in none.
+// a claim: the command stands in both then. A claim that found nothing stands in none, and
+// a take-over whose id nobody saw where the entries were seen that it names.
 func (h *History) place() {
 	documents := map[string][]string{}
 	note := func(id, document string) {
@@ -115,7 +116,11 @@ func (h *History) place() {
 		if c.Document != "" || c.Kind == CommandAcquire && c.Answered != 0 && !c.Matched {
 			continue
 		}
-		for n, document := range documents[c.ID] {
+		places := documents[c.ID]
+		for i := 0; len(places) == 0 && i < len(c.Named); i++ {
+			places = documents[c.Named[i].ID]
+		}
+		for n, document := range places {
 			if c.Document = document; n == 0 {
 				h.Commands[i] = c
 			} else {

@@ -18,7 +18,9 @@ func (s story) history() *History {
 	h := &History{Documents: []Document{{ID: "d", Name: "by hand", Rules: s.rules, TTL: 100, WaitTTL: 100, Log: s.log}}, Apart: s.apart * 1_000_000}
 	s.commands = append(s.commands, Command{Kind: CommandRead, Sent: ns(0), Answered: ns(0), Matched: true, Image: image(0, 0)})
 	for i, c := range s.commands {
-		c.Document, c.Number = "d", int64(i+1)
+		if c.Number = int64(i + 1); !c.Claims {
+			c.Document = "d"
+		}
 		h.Commands = append(h.Commands, c)
 	}
 	for i, o := range s.operations {

@@ -40,6 +40,12 @@ func takeOver(of string, fence int64, id string, at int64, img *Image) Command {
 	return c
 }
 
+// claim names no document, and has no answer that does.
+func claim(c Command) Command {
+	c.Claims = true
+	return unanswered(c)
+}
+
 func broken(fence int64, c Command) Command {
 	c.Image.Broken = fence
 	return c
@@ -111,6 +117,9 @@ var terms = []told{
 	{"absent by a refused take-over", PropertyRelease,
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 10, held("a", 10, 10, 110))), read(50, 10)}},
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), takeOver("a", 10, "b", 30, image(30, 20, held("b", 20, 20, 130))), read(50, 20, held("b", 20, 20, 130))}}},
+	{"absent by a take-over that named no document, and another entry", PropertyRelease,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), claim(takeOver("x", 10, "b", 30, nil)), read(50, 20)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), claim(takeOver("a", 10, "b", 30, nil)), read(50, 20)}}},
 	{"arrived past one that waits, as a take-over may", PropertyBarrier,
 		story{rules: readers, commands: []Command{removal("a", 12, held("a", 10, 10, 110)), read(14, 11, waiting("c", 11, 111)),
 			command(CommandAcquire, "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
