@@ -188,6 +188,11 @@ type Name struct {
 	Fence int64  `json:"fence,omitempty"`
 }
 
+// asks says that the command may make or grant the entry with its id.
+func (c *Command) asks() bool {
+	return slices.Contains([]string{CommandAcquire, CommandConfirm, CommandResume, CommandConvert}, c.Kind)
+}
+
 // takes says that a take-over may have ended the entry. One that was answered without a grant has not.
 func (c *Command) takes(a *arrival) bool {
 	if c.Image != nil {

@@ -100,8 +100,8 @@ func (c *check) broken(a *arrival) int64 {
 			continue
 		}
 		process := nobody
-		if i := slices.IndexFunc(c.operations, func(o Operation) bool { return o.ID == x.ID }); i >= 0 {
-			process = c.operations[i].Process
+		if i := slices.IndexFunc(c.commands, func(of *Command) bool { return of.ID == x.ID && of.asks() }); i >= 0 {
+			process = c.commands[i].Process
 		} else if !x.remainder {
 			continue
 		}
