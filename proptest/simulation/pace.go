@@ -16,8 +16,8 @@ const CallsRest = "while nothing succeeds, a call in flight sends at most 20 com
 
 const mostASecond = 20
 
-// pace is how fast a program sends commands. Those of one call name the same entry, or
-// none. The leases of a batch have one id, each in its own document, and calls of their own.
+// pace is how fast a program sends commands. Those of one call name the same entry, or none. One after the other, several
+// calls name an entry. The leases of a batch have one id, each in its own document, and calls of their own.
 type pace struct {
 	mu      sync.Mutex
 	calls   int                  // in flight
@@ -29,6 +29,7 @@ type pace struct {
 type sending struct {
 	at    time.Time
 	calls int
+	of    *call // or nil: it goes on in the background
 }
 
 // flies counts a call that begins, or with -1 one that ends.
@@ -38,15 +39,15 @@ func (p *pace) flies(n int) {
 	p.calls += n
 }
 
-// sends counts a command. One with a transaction number is the simulation's own, which the
+// sends counts a command of a call. One with a transaction number is the simulation's own, which the
 // driver sends again as it likes.
-func (p *pace) sends(command bson.Raw) {
+func (p *pace) sends(c *call, command bson.Raw) {
 	if _, err := command.LookupErr("txnNumber"); err == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, of := sending{time.Now(), max(1, p.calls)}, ""
+	now, of := sending{time.Now(), max(1, p.calls), c}, ""
 	if ids := entriesOf(command); len(ids) > 0 {
 		of, now.calls = ids[0]+command.Lookup("query", "_id").String(), 1
 	}
@@ -60,9 +61,10 @@ func (p *pace) sends(command bson.Raw) {
 		p.sent = map[string][]sending{}
 	}
 	p.sent[of] = sent
-	calls := 0
+	calls, several := 0, map[*call]bool{}
 	for _, s := range sent {
-		calls = max(calls, s.calls)
+		several[s.of] = true
+		calls = max(calls, s.calls, len(several))
 	}
 	if len(sent) > mostASecond*calls {
 		p.hectic = fmt.Sprintf("%d commands of %d calls, the last is %v", len(sent), calls, command)

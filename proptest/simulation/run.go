@@ -326,9 +326,10 @@ const thrown = "thrown by the simulation"
 // monitor has the faults strike that wait for a program's commands.
 func (s *run) monitor(p *program) *event.CommandMonitor {
 	return &event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
 			if e.DatabaseName != "admin" { // the driver's own, and the questions what kind of server it is
-				p.pace.sends(e.Command)
+				c, _ := ctx.Value(callKey{}).(*call)
+				p.pace.sends(c, e.Command)
 				p.strike(0)
 			}
 		},
