@@ -203,7 +203,7 @@ func (a *adversary) calm(counts *tally.Tally) {
 		id := text(e.ID)
 		counts.Checked(EntriesGone, 1)
 		if !e.Expired() && e.State != admin.Remainder && !e.HasToken && !left[id] && !a.tickets[id] && !unclean {
-			counts.Violated(EntriesGone, "seed %d: %v", a.seed, e)
+			counts.Violated(EntriesGone, "seed %d: %v; the history: %s", a.seed, e, a.recorded().Keep())
 		}
 	}
 }

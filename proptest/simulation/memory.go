@@ -151,14 +151,19 @@ func (s *run) inVirtualTime(long time.Duration, calm func(), faults ...func(cont
 // checkCommands checks the history of a run in memory, and how fast its programs have sent commands.
 func (s *run) checkCommands(counts *tally.Tally) {
 	s.checkPace(counts)
-	h := s.history.History()
-	h.Apart = int64(s.apart)
+	h := s.recorded()
 	for fault, n := range h.Faults {
 		counts.Fired(fault, n)
 	}
+	h.CheckSafety(counts)
+}
+
+func (s *run) recorded() *history.History {
+	h := s.history.History()
+	h.Apart = int64(s.apart)
 	for _, d := range documentsOf(s.groups) {
 		d.Log = s.operator.log(d.ID)
 		h.Documents = append(h.Documents, d)
 	}
-	h.CheckSafety(counts)
+	return h
 }
