@@ -191,7 +191,9 @@ func (a *adversary) clocks(over context.Context) {
 // agree.
 func (a *adversary) calm(counts *tally.Tally) {
 	a.programs = append(a.programs, a.arrived...)
-	time.Sleep(5 * time.Second)
+	if time.Sleep(5 * time.Second); time.Now().Before(a.rests) {
+		return
+	}
 	left, unclean := map[string]bool{}, false
 	for _, p := range a.programs {
 		unclean = unclean || p.left != nil

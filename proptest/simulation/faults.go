@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,6 +100,12 @@ func (r runner) trouble(refusal mongo.CommandError, d time.Duration) {
 	r.mem.Fail(1<<30, refusal)
 	time.Sleep(d)
 	r.mem.Fail(0, refusal)
+	if slices.Contains(refusal.Labels, "SystemOverloadedError") {
+		const longestRest = 15 * time.Second // of a clean-up
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.rests = time.Now().Add(longestRest)
+	}
 }
 
 // labelled is the fault of an error with these labels.

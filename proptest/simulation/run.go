@@ -40,6 +40,7 @@ type run struct {
 	tokens   []*token
 	tickets  map[string]bool // the ids of those that were left alone
 	over     bool            // no fault comes any more
+	rests    time.Time       // until then a program may send nothing, for an overload
 	behind   int             // nested acquires that were refused behind a waiter
 	found    []string        // violations that were found at once
 }
