@@ -136,7 +136,9 @@ func (r runner) inside(ctx context.Context, p *program, h *holding) error {
 	case 1:
 		return errWork
 	case 2:
-		r.end(ctx, h)
+		if r.end(ctx, h); r.one(2) {
+			time.Sleep(3 * h.ttl) // the function goes on without its lease
+		}
 	case 3, 4, 5:
 		return r.nested(ctx, p, h)
 	}

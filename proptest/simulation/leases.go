@@ -25,7 +25,8 @@ func (r runner) use(h *holding) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	if r.one(2) {
+	kept := r.one(2)
+	if kept {
 		ctx = h.lease.KeepAlive(ctx)
 	}
 	r.work(ctx, h)
@@ -38,12 +39,20 @@ func (r runner) use(h *holding) {
 	}
 	r.end(ctx, h)
 	r.settle(h)
+	if r.pause(time.Second); kept && ctx.Err() == nil {
+		r.fault("the context of KeepAlive goes on after %s %s", h.lease.Tag(), h.id)
+	}
 }
 
 // short is a context for one command: ctx, or one that ends soon.
 func (r runner) short(ctx context.Context) (context.Context, context.CancelFunc) {
-	if r.one(3) {
+	switch r.IntN(6) {
+	case 0:
 		return context.WithTimeout(context.WithoutCancel(ctx), r.upTo(2*time.Second))
+	case 1: // without a deadline that anybody could know
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		timer := time.AfterFunc(r.upTo(2*time.Second), cancel)
+		return ctx, func() { timer.Stop(); cancel() }
 	}
 	return context.WithTimeout(ctx, 20*time.Second)
 }
