@@ -282,10 +282,11 @@ func (c *check) renewals() {
 	c.validAgain()
 }
 
+// validAgain checks the looks of those who hold an entry alone: who shares it sees the end of his part.
 func (c *check) validAgain() {
 	ended := map[lease]int64{}
 	for _, o := range c.operations {
-		if o.Return == 0 || o.Fence == 0 {
+		if o.Return == 0 || o.Fence == 0 || o.Shared {
 			continue
 		}
 		key := lease{o.ID, o.Fence}

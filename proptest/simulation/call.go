@@ -30,7 +30,8 @@ type call struct {
 	worked   time.Time // when the function of a Do, a DoAll or a Lead has ended
 	work     error     // of that function
 	err      error
-	over     error // why its context has ended by then
+	over     error         // why its context has ended by then
+	overdue  time.Duration // by which it has outlived its context's deadline, if that came after its begin
 	panicked bool
 }
 
@@ -51,10 +52,14 @@ func (r runner) call(ctx context.Context, p *program, name string, of *holding, 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.ended, c.err, c.panicked = time.Now(), err, panicked
-	if deadline, limited := ctx.Deadline(); ctx.Err() != nil {
+	deadline, limited := ctx.Deadline()
+	if ctx.Err() != nil {
 		c.over = ctx.Err()
 	} else if limited && !deadline.After(c.ended) { // its timer has not run yet
 		c.over = context.DeadlineExceeded
+	}
+	if limited && deadline.After(c.begun) {
+		c.overdue = max(0, c.ended.Sub(deadline))
 	}
 	if c.gaveUp() {
 		r.fire(FaultCancelled)
@@ -299,12 +304,8 @@ func outcome(err error) string {
 	}
 }
 
-// look records the lease's validity as its holder sees it. Sharers of an entry have one
-// each.
+// look records the lease's validity as its holder sees it.
 func (r runner) look(h *holding) {
-	if h.shared {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := h.fill(r.operation(h.by, history.Look))

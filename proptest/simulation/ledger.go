@@ -22,6 +22,7 @@ const (
 	Promised       = "no event's context has ended, and each Close, and each release that is repeated, comes to its end"
 	NeverNotFound  = "no caller is told that a document is missing that is there"
 	ForeignSkipped = "no claim stops at a lock field of somebody else"
+	ReturnsInTime  = "a call, but for one with a function, returns when its context ends, and a release an attempt later"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 )
 
@@ -78,6 +79,10 @@ func (s *run) judge(counts *tally.Tally) {
 	}
 	l.outcomes()
 	l.missing()
+	for _, c := range l.calls {
+		released := c.name == "Release" && c.overdue <= c.program.ttl(c.lease.group)/3
+		l.timed(ReturnsInTime, c.overdue == 0 || c.does() || released, "%s, %v after that", c, c.overdue)
+	}
 	counts.Seen(SeenNested, s.behind)
 }
 
