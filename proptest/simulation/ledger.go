@@ -22,7 +22,7 @@ const (
 	Promised       = "no event's context has ended, and each Close, and each release that is repeated, comes to its end"
 	NeverNotFound  = "no caller is told that a document is missing that is there"
 	ForeignSkipped = "no claim stops at a lock field of somebody else"
-	ReturnsInTime  = "a call, but for one with a function, returns when its context ends, and a release an attempt later"
+	ReturnsInTime  = "a call, but for one with a function, returns when its context ends, and one that gives back an attempt later"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 )
 
@@ -80,8 +80,7 @@ func (s *run) judge(counts *tally.Tally) {
 	l.outcomes()
 	l.missing()
 	for _, c := range l.calls {
-		released := c.name == "Release" && c.overdue <= c.program.ttl(c.lease.group)/3
-		l.timed(ReturnsInTime, c.overdue == 0 || c.does() || released, "%s, %v after that", c, c.overdue)
+		l.timed(ReturnsInTime, c.overdue <= c.grace() || c.does(), "%s, %v after that", c, c.overdue)
 	}
 	counts.Seen(SeenNested, s.behind)
 }
@@ -394,6 +393,18 @@ func (l *ledger) lease(of *life) {
 	}
 }
 
+// grace is an attempt of a call that gives back a lease, or of a resume that can't decode: its TTL may be twice the usual.
+func (c *call) grace() time.Duration {
+	switch c.name {
+	case "Release":
+		return c.program.ttl(c.lease.group) / 3
+	case "Resume":
+		return 2 * c.program.ttl(c.token.group) / 3
+	default:
+		return 0
+	}
+}
+
 // nobodys checks the lease that no caller has: its acquire of several has failed, or
 // nobody has asked for what Enqueue was granted.
 func (l *ledger) nobodys(of *life) {
@@ -446,8 +457,9 @@ func (l *ledger) released(of *life) {
 		failed = failed && (c.work == nil || c.err.Error() != c.work.Error())
 	case c.lease == nil, failed && (c.gaveUp() || c.name == "UpdateAndRelease" || c.name == "Delete"):
 		return
-	case c.panicked: // by its monitor
-		l.check(LeasesEnd, e.Err == nil || strings.Contains(e.Err.Error(), thrown), "%v, and its monitor has panicked", e)
+	case c.panicked: // by its monitor, perhaps after an attempt without an answer
+		ok := e.Err == nil || errors.Is(e.Err, doclock.ErrOutcomeUnknown) || strings.Contains(e.Err.Error(), thrown)
+		l.check(LeasesEnd, ok, "%v, and its monitor has panicked", e)
 		return
 	case failed && e.Err != nil:
 		l.check(LeasesEnd, e.Err.Error() == c.err.Error(), "%v, and its caller was told %v", e, c.err)
