@@ -1,5 +1,5 @@
-// Record sends commands to a server and writes down what it answers, one line of JSON
-// for each. The server is the one of DOCLOCK_TEST_URI. See docs/testing.md.
+// Record sends the commands of recordings to a server, and writes down what it answers, one
+// line of JSON for each. The server is the one of DOCLOCK_TEST_URI. See docs/testing.md.
 package main
 
 import (
@@ -9,11 +9,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/doclock/doclock/locktest/internal/recorded"
@@ -22,26 +22,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
+const ofOperators = "operators.jsonl"
+
 // recorder sends and writes.
 type recorder struct {
 	db     *mongo.Database
-	beside string // the directory of recordings that need no second line
+	from   []string // the files with the commands; each is written anew
+	beside string   // the directory of recordings that need no second line
 	into   string
-	kinds  []string
 }
 
 func main() {
 	testdata := filepath.Join("locktest", "internal", "recorded", "testdata")
-	r := recorder{}
+	mongoDB, ferretDB := filepath.Join(testdata, "mongodb-5.0.7"), filepath.Join(testdata, "ferretdb-2.7.0")
+	r := recorder{from: []string{filepath.Join(mongoDB, ofOperators), filepath.Join(mongoDB, "commands.jsonl"), filepath.Join(ferretDB, "others.jsonl")}}
 	flag.StringVar(&r.into, "into", "", "the directory to write to, such as "+filepath.Join(testdata, "mongodb-8.0"))
 	flag.StringVar(&r.beside, "beside", "", "a directory of recordings: write nothing that is the same there")
-	from := flag.Int("from", 0, "the number of the first command of each kind")
-	n := flag.Int("n", 300, "how many commands of each kind")
-	kinds := flag.String("kinds", "operators,refused,library,"+strings.Join(recorded.Kinds, ","), "what to record")
 	flag.Parse()
-	r.kinds = strings.Split(*kinds, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := r.run(ctx, filepath.Join(testdata, "mongodb-5.0.7", "operators.jsonl"), *from, *n)
+	err := r.run(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
@@ -49,8 +48,8 @@ func main() {
 	}
 }
 
-// run records operators, of which a file has all, and commands.
-func (r recorder) run(ctx context.Context, operators string, from, n int) (err error) {
+// run records the operators and commands of the files.
+func (r recorder) run(ctx context.Context) (err error) {
 	if r.into == "" {
 		return fmt.Errorf("no directory given: use -into")
 	}
@@ -71,18 +70,24 @@ func (r recorder) run(ctx context.Context, operators string, from, n int) (err e
 	if err := r.db.CreateCollection(ctx, "c"); err != nil {
 		return err
 	}
-	return cmp.Or(r.operators(ctx, operators), r.commands(ctx, from, n))
+	for _, path := range r.from {
+		record := r.commands
+		if filepath.Base(path) == ofOperators {
+			record = r.operators
+		}
+		if err := record(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r recorder) operators(ctx context.Context, path string) error {
-	if !slices.Contains(r.kinds, "operators") {
-		return nil
-	}
 	all, err := recorded.ReadFile[recorded.Operator](path)
 	if err != nil {
 		return err
 	}
-	return r.write("operators.jsonl", func(write func(any) error) error {
+	return r.write(path, func(write func(any) error) error {
 		for _, o := range all {
 			recording, err := o.Recording(recorded.Values(all))
 			if err != nil {
@@ -104,34 +109,25 @@ func (r recorder) operators(ctx context.Context, path string) error {
 	})
 }
 
-func (r recorder) commands(ctx context.Context, from, n int) error {
-	var all []recorded.Recording
-	var err error
-	for _, kind := range r.kinds {
-		var more []recorded.Recording
-		switch kind {
-		case "operators":
-			continue
-		case "refused":
-			more, err = recorded.Refused()
-		case "library":
-			more, err = recorded.Library(n)
-		default:
-			more, err = drawn(kind, from, n)
-		}
-		if err != nil {
-			return err
-		}
-		all = append(all, more...)
+func (r recorder) commands(ctx context.Context, path string) error {
+	all, err := recorded.ReadFile[recorded.Recording](path)
+	if err != nil {
+		return err
 	}
 	var known []recorded.Recording
 	if r.beside != "" {
-		if known, err = recorded.ReadFile[recorded.Recording](filepath.Join(r.beside, "commands.jsonl")); err != nil {
+		known, err = recorded.ReadFile[recorded.Recording](filepath.Join(r.beside, filepath.Base(path)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return r.write("commands.jsonl", func(write func(any) error) error {
+	return r.write(path, func(write func(any) error) error {
 		for _, recording := range all {
+			if recording.Kind == "library" { // the library may send something else now
+				if recording, err = recorded.Library(recording.N); err != nil {
+					return err
+				}
+			}
 			recording.Outcome, err = recording.OnServer(ctx, r.db)
 			if errors.Is(err, recorded.ErrBefore) {
 				fmt.Fprintln(os.Stderr, "record: left out:", err)
@@ -153,20 +149,9 @@ func (r recorder) commands(ctx context.Context, from, n int) error {
 	})
 }
 
-func drawn(kind string, from, n int) (all []recorded.Recording, err error) {
-	for i := from; i < from+n; i++ {
-		one, err := recorded.Draw(kind, i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
-}
-
-// write makes a file of lines.
-func (r recorder) write(name string, lines func(write func(any) error) error) (err error) {
-	f, err := os.Create(filepath.Join(r.into, name))
+// write makes a file of lines, with the name of the one that they are read from.
+func (r recorder) write(path string, lines func(write func(any) error) error) (err error) {
+	f, err := os.Create(filepath.Join(r.into, filepath.Base(path)))
 	if err != nil {
 		return err
 	}

@@ -262,36 +262,39 @@ func (l *Locks) odd() any {
 	return choose[any](l, nil, "x", "", true, false, bson.D{}, bson.D{e("a", int32(1))}, bson.A{}, bson.A{int32(1)}, bson.DateTime(1), int32(5), int32(0), 1.5, int64(7))
 }
 
+func dec(text string) bson.Decimal128 {
+	d, err := bson.ParseDecimal128(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func (l *Locks) oddNumber() any {
 	return choose[any](l, math.NaN(), math.Inf(1), math.Inf(-1), 1e300, -1e300, math.Copysign(0, -1), -0.5, float64(1<<53), float64(1<<53-1), 0x1p63, 9.2e18, int32(math.MaxInt32), int32(-5),
 		int64(math.MaxInt64), int64(math.MaxInt64-1), int64(math.MinInt64), int64(1<<53), int64(1<<53-1), int64(-1), dec("12.5"), dec("0"), dec("NaN"), dec("Infinity"),
 		dec("9007199254740991.5"), dec("1E+6000"), dec("-1E-6000"))
 }
 
-// Library are commands of the library, of each kind in turn, on documents for them. They
-// have a time in the place of the server's, so that each answer is the same every time.
-func Library(n int) (all []Recording, err error) {
+// Library is the command of the library with a number, of each kind in turn, on a document
+// for it. It has a time in the place of the server's, so that its answer is the same every
+// time.
+func Library(n int) (r Recording, err error) {
 	tables := []relations.Rules{relations.Fair(), relations.MultiGranularity(), relations.Semaphore(3), relations.WritePreferring()}
-	for i := range n {
-		rules := tables[i%len(tables)]
-		tag := rules.Tags()[i/len(tables)%len(rules)]
-		commands, err := sent.Commands(rules, "owner", tag)
-		if err != nil {
-			return nil, err
-		}
-		l := NewLocks(1, uint64(i), rules.Tags())
-		command := commands[i%len(commands)]
-		document, err := bson.Marshal(l.Document(command.Name, tag))
-		if err != nil {
-			return nil, err
-		}
-		raw, err := bson.Marshal(stamp(command.Sent, bson.DateTime(l.now)))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, Recording{Kind: "library", N: i, Documents: []bson.Raw{document}, Command: raw})
+	rules := tables[n%len(tables)]
+	tag := rules.Tags()[n/len(tables)%len(rules)]
+	commands, err := sent.Commands(rules, "owner", tag)
+	if err != nil {
+		return r, err
 	}
-	return all, nil
+	l := NewLocks(1, uint64(n), rules.Tags())
+	command := commands[n%len(commands)]
+	document, err := bson.Marshal(l.Document(command.Name, tag))
+	if err != nil {
+		return r, err
+	}
+	raw, err := bson.Marshal(stamp(command.Sent, bson.DateTime(l.now)))
+	return Recording{Kind: "library", N: n, Documents: []bson.Raw{document}, Command: raw}, err
 }
 
 // stamp is a part of a command that has a time in the place of the server's.

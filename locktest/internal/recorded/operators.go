@@ -106,6 +106,13 @@ func finding(name string, v bson.RawValue) bson.D {
 	return bson.D{e("find", "c"), e("filter", d("a", condition)), e("projection", id), e("sort", id)}
 }
 
+func d(key string, v any) bson.D { return bson.D{e(key, v)} }
+func e(key string, v any) bson.E { return bson.E{Key: key, Value: v} }
+
+func updating(statement bson.D) bson.D {
+	return bson.D{e("update", "c"), e("updates", bson.A{statement})}
+}
+
 func project(expression any) bson.D { return aggregating(d("$project", d("r", expression))) }
 
 func aggregating(stages ...any) bson.D {

@@ -1,7 +1,6 @@
 package recorded_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,23 +130,6 @@ func TestOtherKindsAreFerretDBs(t *testing.T) {
 			t.Error(differs)
 		} else if differs == "" && known[name] {
 			t.Errorf("%s is the same now", name)
-		}
-	}
-}
-
-// What was recorded is what is drawn: more recordings come of the same commands.
-func TestRecordedIsDrawn(t *testing.T) {
-	t.Parallel()
-	for _, r := range read[recorded.Recording](t, mongoDB+"commands.jsonl") {
-		if r.N >= 10 {
-			continue
-		}
-		drawn, err := recorded.Draw(r.Kind, r.N)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(drawn.Command, r.Command) {
-			t.Errorf("%s %d is now %v, and was %v", r.Kind, r.N, drawn.Command, r.Command)
 		}
 	}
 }
