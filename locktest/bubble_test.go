@@ -85,34 +85,6 @@ func TestDownInABubble(t *testing.T) {
 	})
 }
 
-// A request that is late is executed after its sender has given up, and the
-// clean-up removes what it entered.
-func TestLateRequestInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := locktest.New(t)
-		orders := collection(t, mem, bson.M{"_id": 1})
-		locks := locker(t, orders)
-		mem.Delay(1, 2*time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := locks.TryAcquire(ctx, bson.M{"_id": 1})
-		if !errors.Is(err, doclock.ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a late acquire: %v", err)
-		}
-		time.Sleep(2 * time.Second) // the clean-up comes again and again
-		other := locker(t, orders)
-		for range 100 {
-			held, err := other.TryAcquire(t.Context(), bson.M{"_id": 1})
-			if err == nil {
-				check(t, held.Release(t.Context()))
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Error("the entry of the late acquire was not removed")
-	})
-}
-
 // A client that is cut off loses its lease to another one, which goes on. A request
 // that is on its way arrives all the same.
 func TestCutInABubble(t *testing.T) {

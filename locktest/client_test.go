@@ -27,28 +27,6 @@ func connects(t *testing.T) map[string]func(*options.ClientOptions) (*mongo.Clie
 	}
 }
 
-// After a Disconnect a client is of no more use. Others are.
-func TestDisconnect(t *testing.T) {
-	for name, connect := range connects(t) {
-		client, err := connect(options.Client())
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, client.Ping(t.Context(), nil))
-		check(t, client.Disconnect(t.Context()))
-		_, err = client.Database("test").Collection("orders").InsertOne(t.Context(), bson.M{"_id": 1})
-		for what, err := range map[string]error{"insert": err, "ping": client.Ping(t.Context(), nil), "a second one": client.Disconnect(t.Context())} {
-			if !errors.Is(err, mongo.ErrClientDisconnected) {
-				t.Errorf("%s: %s after Disconnect: %v", name, what, err)
-			}
-		}
-	}
-	mem := locktest.New(t)
-	client := mem.Connect()
-	check(t, client.Disconnect(t.Context()))
-	check(t, mem.Client().Ping(t.Context(), nil))
-}
-
 // A program whose commands go on at the end of its test ends with its client. (In the
 // driver, a command that looks for a server while its client is disconnected doesn't
 // wait any more but asks again and again: in a bubble, for ever.)

@@ -1,7 +1,6 @@
 package locktest_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -58,41 +57,5 @@ func TestALostMessageTakesTime(t *testing.T) {
 				t.Errorf("a lost %s: %v after %v", name, err, time.Since(begun))
 			}
 		}
-	})
-}
-
-// Faults are those of a server.
-func TestFaultsOfACluster(t *testing.T) {
-	onCluster(t, func(t *testing.T, c *replicas) {
-		locks := locker(t, c.orders)
-		c.LoseReplies(1, locktest.Acquires)
-		lease := acquired(t, locks)
-		c.LoseRequests(1)
-		c.LoseReplies(1)
-		check(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-		c.Fail(1, mongo.CommandError{Code: 13, Message: "not authorized"})
-		if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); code(err) != 13 {
-			t.Errorf("a refused update: %v", err)
-		}
-		c.LoseReplies(1)
-		if err := add(t.Context(), c.at(c.Primary())); !mongo.IsNetworkError(err) || total(t, c.orders) != 2 {
-			t.Errorf("a write without a reply that nobody repeats: %v", err)
-		}
-		c.Delay(1, time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := add(ctx, c.orders); !mongo.IsTimeout(err) || total(t, c.orders) != 2 {
-			t.Errorf("a write that is late: %v", err)
-		}
-		time.Sleep(time.Minute)
-		if got := total(t, c.orders); got != 3 {
-			t.Errorf("the late write has not arrived: %d", got)
-		}
-		lease = acquired(t, locks)
-		check(t, c.Lose(lease))
-		if err := lease.Renew(t.Context()); !isLost(err) {
-			t.Errorf("a renewal: %v", err)
-		}
-		check(t, c.orders.Database().Client().Ping(t.Context(), nil))
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -111,39 +110,6 @@ func TestADriverFindsTheMembers(t *testing.T) {
 			c.StepDown()
 			if c.Primary() == before || c.Primary() == "" {
 				t.Errorf("after %s came %q", before, c.Primary())
-			}
-		}
-	})
-}
-
-// No goroutine stays: the bubble would not end.
-func TestAnHourOfACluster(t *testing.T) {
-	onCluster(t, func(t *testing.T, c *replicas) {
-		locks, err := writelock.New(c.orders)
-		check(t, err)
-		lease, err := locks.Acquire(t.Context(), order)
-		check(t, err)
-		work := lease.KeepAlive(t.Context())
-		for range 6 {
-			time.Sleep(10 * time.Minute)
-			c.StepDown()
-		}
-		if work.Err() != nil {
-			t.Errorf("after an hour of renewals: %v", context.Cause(work))
-		}
-		check(t, lease.Release(t.Context()))
-		check(t, locks.Close(t.Context()))
-	})
-}
-
-// What a majority has survives.
-func TestAcknowledgedWritesSurvive(t *testing.T) {
-	onCluster(t, func(t *testing.T, c *replicas) {
-		for i := range 6 {
-			check(t, add(t.Context(), c.orders))
-			c.StepDown()
-			if got := total(t, c.orders); got != i+1 {
-				t.Fatalf("after %d writes and step-downs the total is %d", i+1, got)
 			}
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -20,8 +19,6 @@ import (
 )
 
 func asServer(err error, server *mongo.ServerError) bool { return errors.As(err, server) }
-
-func isLost(err error) bool { return errors.Is(err, doclock.ErrLost) }
 
 // deposed is a client that reaches only an old primary, which was isolated before
 // another one was elected. (A driver that has heard of the new one never believes the

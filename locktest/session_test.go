@@ -63,42 +63,6 @@ func conflicts(err error) bool {
 	return code(err) == 112 && labelled(err, "TransientTransactionError")
 }
 
-// A transaction sees the documents as they were at its first command, and its own writes. Others see nothing of it before the
-// commit, and then all.
-func TestATransactionHasASnapshot(t *testing.T) {
-	onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {
-		parts := mem.Collection("parts", order)
-		ctx, session := within(t, mem.Client())
-		check(t, add(t.Context(), orders)) // before its first command
-		if got := totalIn(ctx, t, orders); got != 1 {
-			t.Errorf("the snapshot has %d", got)
-		}
-		check(t, add(t.Context(), orders))
-		check(t, add(ctx, parts))
-		_, err := mem.Collection("new").InsertOne(ctx, bson.M{"_id": 1, "total": 7})
-		check(t, err)
-		_, err = parts.InsertOne(ctx, bson.M{"_id": 2})
-		check(t, err)
-		inside, outside := totalIn(ctx, t, orders), totalIn(t.Context(), t, orders)
-		if inside != 1 || outside != 2 || totalIn(ctx, t, parts) != 1 || total(t, parts) != 0 || totalIn(t.Context(), t, mem.Collection("new")) != -1 {
-			t.Errorf("inside %d, outside %d, or its own writes are not its own", inside, outside)
-		}
-		check(t, session.CommitTransaction(ctx))
-		check(t, session.CommitTransaction(ctx)) // again
-		n, err := parts.CountDocuments(t.Context(), bson.M{})
-		if total(t, parts) != 1 || n != 2 || err != nil || total(t, mem.Collection("new")) != 7 {
-			t.Errorf("after the commit there are %d, %v", n, err)
-		}
-		ctx, session = within(t, mem.Client())
-		_, err = parts.DeleteMany(ctx, bson.M{})
-		check(t, err)
-		session.EndSession(t.Context())
-		if total(t, parts) != 1 {
-			t.Error("an aborted transaction has left something")
-		}
-	})
-}
-
 // What another one has written, open or since the snapshot, ends a transaction with a conflict, also what is as it was. One that
 // begins afterwards succeeds. This is as measured on MongoDB 5.0.7.
 func TestWriteConflicts(t *testing.T) {
@@ -522,7 +486,15 @@ func TestATransactionAndOtherCollections(t *testing.T) {
 		session.EndSession(t.Context())
 		ctx, session = within(t, mem.Client())
 		check(t, orders.Database().CreateCollection(ctx, "own"))
+		_, err := mem.Collection("new").InsertOne(ctx, bson.M{"_id": 1, "total": 7})
+		check(t, err)
+		if inside, outside := totalIn(ctx, t, mem.Collection("new")), totalIn(t.Context(), t, mem.Collection("new")); inside != 7 || outside != -1 {
+			t.Errorf("a collection that it has made: inside %d, outside %d", inside, outside)
+		}
 		check(t, session.CommitTransaction(ctx))
+		if got := totalIn(t.Context(), t, mem.Collection("new")); got != 7 {
+			t.Errorf("after the commit: %d", got)
+		}
 		check(t, orders.Database().CreateCollection(t.Context(), "own"))
 		ctx, session = within(t, mem.Client())
 		if err := orders.Database().CreateCollection(ctx, "own"); code(err) != 48 {
