@@ -29,13 +29,6 @@ func newScene(t *testing.T) *scene {
 	return &scene{mem, orders, locker(t, orders), locker(t, orders, doclock.Owner("others"))}
 }
 
-func (s *scene) total(t *testing.T) int {
-	t.Helper()
-	var stored struct{ Total int }
-	check(t, s.orders.FindOne(context.Background(), order).Decode(&stored))
-	return stored.Total
-}
-
 func acquired(t *testing.T, locks *writelock.Locker, opts ...doclock.AcquireOption) doclock.Lease {
 	t.Helper()
 	lease, err := locks.TryAcquire(t.Context(), order, opts...)
@@ -58,7 +51,7 @@ func TestFail(t *testing.T) {
 	if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); !errors.As(err, &server) || errors.Is(err, doclock.ErrOutcomeUnknown) {
 		t.Errorf("a refused update: %v", err)
 	}
-	if s.total(t) != 1 {
+	if total(t, s.orders) != 1 {
 		t.Error("the refused update was applied")
 	}
 	s.Fail(5, mongo.CommandError{Code: 13})
@@ -80,8 +73,8 @@ func TestLoseRequests(t *testing.T) {
 	lease := acquired(t, s.mine)
 	s.LoseRequests(1)
 	check(t, lease.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	if s.total(t) != 2 {
-		t.Errorf("the total is %d", s.total(t))
+	if total(t, s.orders) != 2 {
+		t.Errorf("the total is %d", total(t, s.orders))
 	}
 	check(t, acquired(t, s.others).Release(t.Context()))
 }
@@ -94,8 +87,8 @@ func TestLoseReplies(t *testing.T) {
 	check(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
 	s.LoseReplies(1)
 	check(t, lease.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	if s.total(t) != 3 {
-		t.Errorf("the total is %d: an update was applied twice, or not", s.total(t))
+	if total(t, s.orders) != 3 {
+		t.Errorf("the total is %d: an update was applied twice, or not", total(t, s.orders))
 	}
 }
 
@@ -112,8 +105,8 @@ func TestLoseAllReplies(t *testing.T) {
 			t.Errorf("without a reply: %v", err)
 		}
 		s.LoseReplies(0)
-		if s.total(t) != 2 {
-			t.Errorf("the total is %d", s.total(t))
+		if total(t, s.orders) != 2 {
+			t.Errorf("the total is %d", total(t, s.orders))
 		}
 	})
 }
@@ -148,29 +141,13 @@ func TestDelayBeyondTheSendersTime(t *testing.T) {
 		if _, err := s.orders.UpdateOne(ctx, lease.Guard(), u); !mongo.IsTimeout(err) {
 			t.Errorf("a write that is late: %v", err)
 		}
-		if s.total(t) != 1 {
+		if total(t, s.orders) != 1 {
 			t.Error("it was executed at once")
 		}
 		s.Advance(time.Hour)
-		if s.total(t) != 2 {
+		if total(t, s.orders) != 2 {
 			t.Error("it was not executed")
 		}
-	})
-}
-
-func TestDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
-		s.Down(errors.New("the cable is out"))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err := s.mine.TryAcquire(ctx, order)
-		if !errors.Is(err, doclock.ErrNotAcquired) {
-			t.Errorf("without a server: %v", err)
-		}
-		time.Sleep(10 * time.Second) // or the attempt that was left finds the server, too
-		s.Up()
-		check(t, acquired(t, s.mine).Release(t.Context()))
 	})
 }
 
@@ -185,8 +162,8 @@ func TestLose(t *testing.T) {
 	if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); !errors.Is(err, doclock.ErrLost) {
 		t.Errorf("an update after the loss: %v", err)
 	}
-	if !errors.Is(lease.Err(), doclock.ErrLost) || s.total(t) != 1 {
-		t.Errorf("after the loss: %v, %d", lease.Err(), s.total(t))
+	if !errors.Is(lease.Err(), doclock.ErrLost) || total(t, s.orders) != 1 {
+		t.Errorf("after the loss: %v, %d", lease.Err(), total(t, s.orders))
 	}
 	check(t, held.Release(t.Context()))
 	if err := s.Lose(lease); !contains(err, "has no entry in this server") {
