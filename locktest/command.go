@@ -12,7 +12,7 @@ import (
 // anywhere are the commands that any member answers, and reads those that a
 // secondary answers if the driver's read preference allows it.
 var (
-	anywhere = []string{"ping", "endSessions", "killSessions", "killCursors", "buildInfo", "saslStart", "getParameter"}
+	anywhere = []string{"ping", "endSessions", "killCursors", "buildInfo", "saslStart", "getParameter"}
 	reads    = []string{"find", "aggregate", "count"}
 )
 
@@ -106,7 +106,7 @@ func (s *Server) run(m *member, call *store.Call) promise {
 		err = s.transact(m, at, &p)
 	case !value.IsMissing(p.reply):
 	case slices.Contains(anywhere, command[0].Key):
-		p.reply, err = s.anywhere(m, at, call)
+		p.reply, err = m.anywhere(at, call)
 	case s.topology == standalone:
 		p.reply = at.latest.store.Execute(call)
 	case p.read:
@@ -130,22 +130,14 @@ func (s *Server) run(m *member, call *store.Call) promise {
 }
 
 // anywhere executes a command that any member answers.
-func (s *Server) anywhere(m, at *member, call *store.Call) (bson.RawValue, error) {
-	switch call.Command[0].Key {
-	case "killSessions":
-		for _, session := range value.Elements(call.Command[0].Value) {
-			if t := at.sessions[string(value.Get(session, "id").Value)]; t != nil {
-				s.abort(t)
-			}
-		}
-		return succeeded.Close(), nil
-	case "getParameter":
-		if value.IsMissing(call.Command.Get(lifetimeLimit)) || m != at {
-			return value.Missing, &value.Refusal{Code: 72, Message: "no option found to get"}
-		}
-		return append(value.Document{{Key: lifetimeLimit, Value: value.Int(int32(at.lifetime / time.Second))}}, succeeded...).Close(), nil
+func (m *member) anywhere(at *member, call *store.Call) (bson.RawValue, error) {
+	switch {
+	case call.Command[0].Key != "getParameter":
+		return at.latest.store.Execute(call), nil
+	case value.IsMissing(call.Command.Get(lifetimeLimit)) || m != at:
+		return value.Missing, &value.Refusal{Code: 72, Message: "no option found to get"}
 	}
-	return at.latest.store.Execute(call), nil
+	return append(value.Document{{Key: lifetimeLimit, Value: value.Int(int32(at.lifetime / time.Second))}}, succeeded...).Close(), nil
 }
 
 // read reads the documents that the command's read concern asks for.

@@ -81,11 +81,11 @@
 // # What it knows
 //
 // Commands: find, aggregate, findAndModify, insert, update, delete, count, create,
-// createIndexes, drop, dropDatabase, commitTransaction, abortTransaction and
-// killSessions. Query operators: $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and, $or,
-// $nor, $not, $exists, $type, $regex, $size, $all, $elemMatch, $expr. Update operators: $set, $setOnInsert, $unset, $inc, $mul, $min,
-// $max, $rename, $currentDate, $push (with $each, $slice, $sort, $position),
-// $addToSet, $pull, $pullAll, $pop, with array filters; and pipelines of $set,
+// createIndexes, drop, dropDatabase, commitTransaction and abortTransaction. Query
+// operators: $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and, $or, $nor, $not, $exists,
+// $type, $regex, $size, $all, $elemMatch, $expr. Update operators: $set, $setOnInsert,
+// $unset, $inc, $mul, $min, $max, $rename, $currentDate, $push (with $each, $slice,
+// $sort, $position), $addToSet, $pull, $pullAll, $pop, with array filters; and pipelines of $set,
 // $unset, $project, $replaceRoot and $replaceWith. Stages of aggregations: those,
 // and $match, $sort, $limit, $skip and $count. Expressions: $literal, $let, $cond,
 // $ifNull, $switch, $and, $or, $not, $cmp, $eq, $ne, $gt, $gte, $lt, $lte, $add,

@@ -408,7 +408,6 @@ func TestCodesOfTransactions(t *testing.T) {
 		"linearizable":                   {{1, begin(level(find, "linearizable")), 72}},
 		"a read concern later":           {{1, begin(level(find, "majority")), 0}, {1, level(find, "local"), 72}},
 		"a write concern":                {{1, begin(append(slices.Clip(inc), bson.E{Key: "writeConcern", Value: bson.M{"w": 1}})), 72}},
-		"the session is killed":          {{1, begin(inc), 0}, {0, bson.D{{Key: "killSessions", Value: bson.A{session(1)}}}, 0}, {1, commit, 251}},
 		"the session's end is announced": {{1, begin(inc), 0}, {0, bson.D{{Key: "endSessions", Value: bson.A{session(1)}}}, 0}, {1, commit, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {

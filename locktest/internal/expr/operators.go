@@ -29,12 +29,12 @@ func init() {
 			v := s.operands(e)
 			return value.Int(int32(s.compare(v[0], v[1])))
 		},
-		"$eq":  comparison("$eq", func(c int) bool { return c == 0 }),
-		"$ne":  comparison("$ne", func(c int) bool { return c != 0 }),
-		"$gt":  comparison("$gt", func(c int) bool { return c > 0 }),
-		"$gte": comparison("$gte", func(c int) bool { return c >= 0 }),
-		"$lt":  comparison("$lt", func(c int) bool { return c < 0 }),
-		"$lte": comparison("$lte", func(c int) bool { return c <= 0 }),
+		"$eq":  comparison(func(c int) bool { return c == 0 }),
+		"$ne":  comparison(func(c int) bool { return c != 0 }),
+		"$gt":  comparison(func(c int) bool { return c > 0 }),
+		"$gte": comparison(func(c int) bool { return c >= 0 }),
+		"$lt":  comparison(func(c int) bool { return c < 0 }),
+		"$lte": comparison(func(c int) bool { return c <= 0 }),
 
 		"$add":      (*Scope).add,
 		"$subtract": (*Scope).subtract,
@@ -71,7 +71,7 @@ func init() {
 	}
 }
 
-func comparison(name string, holds func(int) bool) func(*Scope, bson.RawValue) bson.RawValue {
+func comparison(holds func(int) bool) func(*Scope, bson.RawValue) bson.RawValue {
 	return func(s *Scope, e bson.RawValue) bson.RawValue {
 		v := s.operands(e)
 		return value.Bool(holds(s.compare(v[0], v[1])))
