@@ -5,7 +5,7 @@
 //	go test -C proptest/proof -count=1 -timeout 60m -v -run TestProof .
 //
 // It prints its progress, and at the end one table. With -args -long it runs
-// some thirty times as much. It is a module of its own, so that its tools
+// five times as much. It is a module of its own, so that its tools
 // (porcupine, which decides linearizability) are not dependencies of the
 // library's users.
 package proof
