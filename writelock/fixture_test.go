@@ -53,13 +53,6 @@ func (p *place) try(l *writelock.Locker) doclock.Lease {
 	return lease
 }
 
-func (p *place) release(lease doclock.Lease) {
-	p.Helper()
-	if err := lease.Release(fixture.Bounded(p)); err != nil {
-		p.Fatalf("Release: %v", err)
-	}
-}
-
 func (p *place) want(err error, targets ...error) {
 	p.Helper()
 	for _, target := range targets {
@@ -71,16 +64,13 @@ func (p *place) want(err error, targets ...error) {
 
 // entry is a lock as it stands in a document.
 type entry struct {
-	ID             bson.Binary
-	Fence          int64
-	Since, Expires time.Time
+	ID bson.Binary
 }
 
 func (e entry) of(lease doclock.Lease) bool { return uuid.UUID(e.ID.Data) == lease.ID() }
 
 type document struct {
-	Total int
-	Lock  struct{ Tags struct{ Write []entry } }
+	Lock struct{ Tags struct{ Write []entry } }
 }
 
 func (p *place) stored() (d document) {
@@ -89,11 +79,10 @@ func (p *place) stored() (d document) {
 	return d
 }
 
-// heldBy fails unless the order is locked by this lease alone, or by nobody.
-func (p *place) heldBy(lease doclock.Lease) {
+// free fails if the order is locked.
+func (p *place) free() {
 	p.Helper()
-	switch got := p.stored().Lock.Tags.Write; {
-	case lease == nil && len(got) != 0, lease != nil && (len(got) != 1 || !got[0].of(lease)):
+	if got := p.stored().Lock.Tags.Write; len(got) != 0 {
 		p.Errorf("the entries in the document are %+v", got)
 	}
 }

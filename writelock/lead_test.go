@@ -47,7 +47,7 @@ func TestLeadersComeOneAfterTheOther(t *testing.T) {
 		})
 	}
 	all.Wait()
-	p.heldBy(nil)
+	p.free()
 }
 
 // A leader whose HoldAtMost is over campaigns again.
@@ -101,7 +101,7 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 		if err != nil || len(terms) != 4 || terms[0] >= terms[1] || terms[1] >= terms[2] || terms[2] >= terms[3] {
 			t.Errorf("Lead returned %v after the terms %v", err, terms)
 		}
-		p.heldBy(nil)
+		p.free()
 	})
 }
 
