@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
@@ -202,6 +201,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"no tag":      {tag: "", fault: invalid(`""`, "read, write")},
 		"nil filter":  {filter: nil, fault: invalid("bson.M")},
 		"empty D":     {filter: bson.D{}, fault: invalid("_id")},
+		"a map":       {filter: bson.M{"_id": bson.M{"group": "mail", "name": "nightly"}}, fault: invalid("bson.D")}, // internal/engine has what else is one
 		"nil option":  {fault: invalid("option 0", "nil")},
 		"HoldAtLeast of a shared tag": {
 			l: sharing, tag: "read", into: doclock.HoldAtLeast(time.Second), fault: invalid("HoldAtLeast", `"read"`, "ShareInProcess", "not shared"),
@@ -283,65 +283,4 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 var tickets = map[string]func(*multilock.Ticket, context.Context) (doclock.Lease, error){
 	"Confirm": (*multilock.Ticket).Confirm,
 	"Wait":    (*multilock.Ticket).Wait,
-}
-
-// A Go map of several keys has no order, and so names another document each time. Every
-// call that takes a filter refuses it in the _id and in a field of the shard key; a bson.D
-// is right, and ends with the context. internal/engine has what else is a map.
-func TestAMapNamesNoDocument(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, w := p.watched()
-		l := p.locker(coll, relations.WritePreferring(), doclock.ShardKey("place"))
-		token := p.detach(p.try(p.locker(p.coll, relations.WritePreferring()), "write"))
-		ctx, end := context.WithCancel(p.Context())
-		end()
-		key, write := admin.ShardKey("place"), admin.Query{Tags: []string{"write"}}
-		all := map[string]func(filter any) error{
-			"TryAcquire": func(f any) error { return errOf(l.TryAcquire(ctx, f, "write")) },
-			"Acquire":    func(f any) error { return errOf(l.Acquire(ctx, f, "write")) },
-			"claim":      func(f any) error { return errOf(l.Acquire(ctx, f, "write", doclock.SkipLocked())) },
-			"Enqueue":    func(f any) error { return errOf(l.Enqueue(ctx, f, "write")) },
-			"Do": func(f any) error {
-				return l.Do(ctx, f, "write", func(context.Context, doclock.Lease) error { return nil })
-			},
-			"Inspect": func(f any) error { return errOf(admin.Inspect(ctx, coll, f, key)) },
-			"Remove":  func(f any) error { return errOf(admin.Remove(ctx, coll, write, key, admin.Within(f))) },
-			"Sweep":   func(f any) error { return errOf(admin.Sweep(ctx, coll, key, admin.Within(f))) },
-			"Entries": func(f any) (last error) {
-				for _, err := range admin.Entries(ctx, coll, admin.Query{}, key, admin.Within(f)) {
-					last = err
-				}
-				return last
-			},
-		}
-		named := map[string]func(filter any) error{ // they need one that names a document
-			"AcquireAll": func(f any) error { return errOf(multilock.AcquireAll(ctx, l.Want(f, "write"))) },
-			"Resume":     func(f any) error { return errOf(l.Resume(ctx, f, token)) },
-			"Touch":      func(f any) error { return l.Touch(ctx, f, token) },
-		}
-		two := bson.M{"group": "mail", "name": "nightly"}
-		for _, f := range []struct {
-			filter         any
-			ordered, named bool
-		}{
-			{bson.M{"_id": two, "place": "Bern"}, false, true},
-			{bson.M{"_id": 1, "place": bson.D{{Key: "x", Value: two}}}, false, true},
-			{bson.M{"$and": []bson.M{{"_id": two}, {"place": "Bern"}}}, false, false},
-			{bson.M{"_id": bson.D{{Key: "group", Value: "mail"}, {Key: "name", Value: "nightly"}}, "place": "Bern"}, true, true},
-		} {
-			for _, calls := range []map[string]func(any) error{all, named} {
-				for name, call := range calls {
-					if all[name] == nil && !f.named {
-						continue
-					}
-					before := w.Count()
-					err := call(f.filter)
-					refused := errors.Is(err, doclock.ErrInvalidArgument) && strings.Contains(err.Error(), "bson.D") && w.Count() == before
-					if refused == f.ordered || f.ordered && !errors.Is(err, context.Canceled) {
-						p.Errorf("%s of %#v: %v, %d commands", name, f.filter, err, w.Count()-before)
-					}
-				}
-			}
-		}
-	})
 }

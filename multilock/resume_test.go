@@ -108,6 +108,7 @@ func TestTokensAreRefused(t *testing.T) {
 		"no _id":        {l, bson.M{"total": 1}, token, doclock.ErrInvalidArgument},
 		"no shard key":  {p.locker(coll, relations.Exclusive(), doclock.ShardKey("region")), flowers, token, doclock.ErrInvalidArgument},
 		"several":       {l, bson.M{"_id": bson.M{"$gt": 0}}, token, doclock.ErrInvalidArgument},
+		"a map":         {l, bson.M{"_id": bson.M{"a": 1, "b": 2}}, token, doclock.ErrInvalidArgument},
 		"after a Close": {closed, flowers, token, doclock.ErrClosed},
 	} {
 		p.sends(w, 0, name, func() error { return errOf(c.l.Resume(t.Context(), c.filter, c.token)) }, c.is, doclock.ErrNotAcquired)

@@ -113,6 +113,7 @@ func TestAcquireAllRefusesBadInput(t *testing.T) {
 			"no _id":            {[]multilock.Want{one, l.Want(bson.M{"total": 10}, "IS")}, 1, []string{"wants[1]", "equal _id"}},
 			"a range of _ids":   {[]multilock.Want{one, l.Want(bson.M{"_id": bson.M{"$gt": 1}}, "IS")}, 1, []string{"equal _id"}},
 			"no filter":         {[]multilock.Want{one, l.Want(nil, "IS")}, 1, []string{"filter"}},
+			"a map":             {[]multilock.Want{one, l.Want(bson.M{"_id": bson.M{"a": 1, "b": 2}}, "IS")}, 1, []string{"bson.D"}},
 			"a nil option":      {[]multilock.Want{one, l.Want(doclock.ID(2), "IS", nil)}, 1, []string{"option 0 is nil"}},
 			"a bad option":      {[]multilock.Want{one, l.Want(doclock.ID(2), "IS", doclock.MaxWait(-1))}, 1, []string{"MaxWait"}},
 			"a tag in the way":  {[]multilock.Want{l.Want(doclock.ID(1), "X"), one}, 1, []string{"wants[1]", "wants[0] is of the same document"}},
