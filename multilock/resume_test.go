@@ -36,55 +36,6 @@ func (p *place) resume(l *multilock.Locker, token string, opts ...doclock.Acquir
 	return lease
 }
 
-// gone checks that the token is worth nothing.
-func (p *place) gone(l *multilock.Locker, token string) {
-	p.Helper()
-	lease, err := l.Resume(p.bounded(), flowers, token)
-	p.want(err, doclock.ErrLost, doclock.ErrNotAcquired)
-	if lease != nil {
-		p.Error("a lease beside an error")
-	}
-	p.want(l.Touch(p.bounded(), flowers, token), doclock.ErrLost)
-}
-
-// A lease is detached in one process and resumed in another, with one command
-// each, and others see its owner all the time.
-func TestDetachAndResume(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	here := p.locker(coll, relations.Exclusive(), doclock.Owner("ann"))
-	there := p.locker(coll, relations.Exclusive(), doclock.Owner("bob"))
-	lease := p.try(here, "write")
-	var token string
-	p.sends(w, 1, "Detach", func() (err error) { token, err = lease.Detach(t.Context()); return err })
-	p.want(lease.Err(), doclock.ErrReleased)
-	ok(t, lease.Release(t.Context()))
-	_, err := there.TryAcquire(t.Context(), flowers, "write")
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "ann" || c.Holders[0].Since.IsZero() {
-		t.Errorf("in the way of others: %+v", c.Holders)
-	}
-	var doc bson.M
-	var resumed doclock.Lease
-	p.sends(w, 1, "Resume", func() (err error) {
-		resumed, err = there.Resume(t.Context(), flowers, token, doclock.Into(&doc))
-		return err
-	})
-	p.wantDocument("Into", doc, whole)
-	if resumed.ID() == lease.ID() || resumed.Fence() <= lease.Fence() || resumed.Tag() != "write" {
-		t.Errorf("%v with %d after %v with %d", resumed.ID(), resumed.Fence(), lease.ID(), lease.Fence())
-	}
-	p.wantEntries(resumed)
-	p.sends(w, 1, "Touch", func() error { return there.Touch(t.Context(), flowers, token) })
-	_, err = here.TryAcquire(t.Context(), flowers, "write")
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "ann" {
-		t.Errorf("in the way of others: %+v", c.Holders)
-	}
-	must(t, resumed.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	p.gone(here, token)
-	p.release(p.try(here, "write"))
-}
-
 // What names no document or no entry, and all tokens after Close, are refused before
 // anything is sent. internal/engine has the texts that are no tokens.
 func TestTokensAreRefused(t *testing.T) {
@@ -221,7 +172,7 @@ func TestResumeIntoWhatDoesNotFit(t *testing.T) {
 	p.wantEntries() // no remainder for a lease that nobody got
 }
 
-// A resume doesn't wait, and gives what was acquired.
+// A resume doesn't wait, and gives what was acquired, and the document.
 func TestOptionsOfResume(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.locker(p.coll, relations.Exclusive(), doclock.Owner("the process"))
@@ -233,7 +184,9 @@ func TestOptionsOfResume(t *testing.T) {
 				p.Errorf("%s: %v", name, err)
 			}
 		}
-		lease := p.resume(l, token)
+		var doc bson.M
+		lease := p.resume(l, token, doclock.Into(&doc))
+		p.wantDocument("Into", doc, whole)
 		if left := lease.Remaining(); left > 40*time.Second {
 			p.Errorf("%v left of the TTL of the Locker", left)
 		}
