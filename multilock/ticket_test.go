@@ -11,7 +11,6 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	driver "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -224,42 +223,6 @@ func TestEnqueueThatIsLeftWithItsTicket(t *testing.T) {
 		p.rest(l)
 		p.wantEntries(holder)
 	})
-}
-
-func idOf(id uuid.UUID) []byte { return id[:] }
-
-// A waiting entry without a confirm is pruned. It does not join the end of the
-// queue again without the caller's knowledge. An expired entry is not lost until it is
-// pruned: presence decides.
-func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
-	t.Parallel()
-	p, at := newPlace(t), &clock{}
-	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), waitTTL(time.Second), doclock.ClockTolerance(0))
-	writer := p.try(l, "write")
-	late := p.enqueue(l, "write")
-	at.Pass(5 * time.Second)
-	_, err := late.Confirm(t.Context()) // expired, and keeps its place
-	p.conflict(err)
-	early := p.enqueue(l, "write")
-
-	at.Pass(500 * time.Millisecond)
-	p.conflict(errOf(late.Confirm(t.Context())))
-	at.Pass(500 * time.Millisecond)
-	_, err = late.Confirm(t.Context()) // prunes the other one
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() {
-		t.Errorf("in the way: %+v", c.Holders)
-	}
-	for range 2 {
-		lease, err := early.Confirm(t.Context())
-		p.want(err, doclock.ErrLost)
-		if lease != nil || early.Granted() {
-			t.Error("a lost ticket has a lease")
-		}
-	}
-	ok(t, early.Cancel(t.Context()))
-	if e := p.entries("write"); len(e) != 2 || string(e[1].ID.Data) != string(idOf(late.ID())) {
-		t.Errorf("the entries are %+v", e)
-	}
 }
 
 // Rule 7: the entry was pruned, and then a late duplicate of the acquire entered
