@@ -1,13 +1,10 @@
 package mongotest_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
@@ -15,36 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
-
-// In a bubble the driver's whole network is virtual: a command that is stalled ends by its deadline, and a server that is down
-// comes back.
-func TestVirtual(t *testing.T) {
-	mongotest.Virtual(t, func(t *testing.T) {
-		net := faultnet.New()
-		coll := mongotest.Client(t, options.Client().SetDialer(net)).Database("test").Collection("things")
-		if _, err := coll.InsertMany(t.Context(), []any{bson.M{"_id": 1}, bson.M{"_id": 2}}); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		net.Arm(faultnet.Stall, "find")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if err := coll.FindOne(ctx, bson.M{}).Err(); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Hour {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		net.Down(true)
-		time.AfterFunc(10*time.Second, func() { net.Down(false) })
-		for coll.FindOne(t.Context(), bson.M{}).Err() != nil {
-			time.Sleep(time.Second)
-		}
-		if time.Since(began) < time.Hour+10*time.Second {
-			t.Errorf("a server was found after %v", time.Since(began))
-		}
-		if n, err := mongotest.Client(t).Database("test").Collection("things").CountDocuments(t.Context(), bson.M{}); n != 2 || err != nil {
-			t.Errorf("by hand: %d documents, %v", n, err)
-		}
-	})
-}
 
 // A test that waits for ever ends, and names itself. It runs in another process, which that ends.
 func TestVirtualEnds(t *testing.T) {
