@@ -123,38 +123,6 @@ func TestAReplacementUnderTheGuardErasesTheLock(t *testing.T) {
 	}
 }
 
-func TestRefusedInATransaction(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	session, err := r.doc.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	ctx := mongo.NewSessionContext(t.Context(), session)
-	_, checked := doclock.CheckServer(ctx, r.doc)
-	for name, err := range map[string]error{
-		"CheckServer":      checked,
-		"Renew":            lease.Renew(ctx),
-		"Release":          lease.Release(ctx),
-		"Update":           lease.Update(ctx, bson.M{"$set": bson.M{"a": 1}}),
-		"UpdateAndRelease": lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"a": 1}}),
-	} {
-		if !errors.Is(err, doclock.ErrInTransaction) {
-			t.Errorf("%s = %v", name, err)
-		}
-	}
-	if n := r.sent.Count(); n != 0 {
-		t.Errorf("sent %v", r.sent.Take())
-	}
-	if err := lease.Err(); err != nil {
-		t.Errorf("the lease: %v", err)
-	}
-}
-
 // A renewal whose answer comes after the lease's end was anchored too early to
 // help: the holder learns it.
 func TestRenewAnsweredAfterTheEnd(t *testing.T) {

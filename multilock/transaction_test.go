@@ -450,23 +450,26 @@ func TestTransactionRefused(t *testing.T) {
 
 type stranger struct{ doclock.Lease }
 
-// Inside of a transaction the lease's own commands are refused, and a write of the document goes
-// by the guard.
+// Inside of a transaction the lease's own commands are refused, and none is sent. A write of the document goes by the
+// guard.
 func TestInsideOfATransaction(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
 		c := s.client(relations.Exclusive())
 		held := c.acquire("write")
 		must(s, held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			c.sent.take()
 			for name, err := range map[string]error{
 				"Update": held.Update(ctx, bson.M{"$inc": bson.M{"n": 1}}), "UpdateAndRelease": held.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"n": 1}}),
 				"Release": held.Release(ctx), "Delete": held.Delete(ctx), "Detach": errOf(held.Detach(ctx)), "Convert": errOf(held.Convert(ctx, "write")),
-				"Renew": held.Renew(ctx), "WithTransaction": c.addIn(ctx, held, "bob"), "Acquire": errOf(c.locks.Acquire(ctx, doclock.ID(2), "write")),
+				"Renew": held.Renew(ctx), "WithTransaction": c.addIn(ctx, held, "bob"),
+				"Acquire": errOf(c.locks.Acquire(ctx, doclock.ID(2), "write")), "CheckServer": errOf(doclock.CheckServer(ctx, c.categories)),
 			} {
 				if !errors.Is(err, doclock.ErrInTransaction) {
 					s.Errorf("%s: %v", name, err)
 				}
 			}
+			c.sends("")
 			res, err := c.categories.UpdateOne(ctx, held.Guard(), bson.M{"$set": bson.M{"contacts": 1}})
 			if err == nil && res.MatchedCount != 1 {
 				err = errors.New("the guard matches nothing")
