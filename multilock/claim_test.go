@@ -110,46 +110,18 @@ func TestTheCommandJudgesTheCandidate(t *testing.T) {
 	})
 }
 
-// An Acquire waits for an expiry of another process's entry, for a release of this process, which wakes it at once, for
-// a new document, and for Close.
+// A claim waits for an expiry of another process's entry. claim_wait_test.go has what else it waits for, and
+// TestCloseEndsAClaim its end.
 func TestAClaimWaits(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.jobs(1)
-		l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Minute))
-		wait := func() *pending[doclock.Lease] {
-			call := begin(p, func() (doclock.Lease, error) {
-				return l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-			})
-			p.eventually("it waits", func() bool { return l.Claimants() == 1 })
-			return call
-		}
 		begun := time.Now()
-		dead := p.claim(other)
-		lease := p.granted(wait())
-		if took := time.Since(begun); took < time.Minute {
+		dead := p.claim(p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Minute)))
+		p.claim(p.locker(p.coll, relations.Exclusive()))
+		if took := time.Since(begun); took < time.Minute || took > time.Minute+5*time.Second {
 			p.Errorf("claimed %v after another process had claimed it", took)
 		}
 		p.want(dead.Release(p.Context()), doclock.ErrLost)
-
-		waiting := wait()
-		time.Sleep(10 * time.Second) // it asks seldom now
-		p.release(lease)
-		begun = time.Now()
-		p.granted(waiting)
-		if took := time.Since(begun); took > 10*time.Millisecond {
-			p.Errorf("woken by the release after %v", took)
-		}
-
-		waiting = wait()
-		must(p, errOf(p.coll.InsertOne(p.Context(), bson.M{"_id": 200, "state": "pending"})))
-		if got := p.granted(waiting).DocumentID().AsInt64(); got != 200 {
-			p.Errorf("claimed %d", got)
-		}
-		_, err := l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), doclock.MaxWait(time.Second))
-		p.want(err, doclock.ErrNotAcquired, doclock.ErrNotFound)
-		waiting = wait()
-		p.rest(l)
-		p.want(errOf(waiting.wait()), doclock.ErrClosed)
 	})
 }
 
