@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -565,28 +564,4 @@ func TestAFailedCallReturnsANilLease(t *testing.T) {
 	}
 	ok(p, ticket.Cancel(ctx))
 	p.release(holder)
-}
-
-// A joint release of which the server refuses one document by its validator: the others were released.
-func TestJointReleaseThatAValidatorRefusesInPart(t *testing.T) {
-	virtual(t, func(p *place) {
-		p.several(3)
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Exclusive())
-		var wants []multilock.Want
-		for _, id := range []int{1, 2} {
-			wants = append(wants, l.Want(doclock.ID(id), "write"))
-		}
-		leases, err := multilock.AcquireAll(p.Context(), wants...)
-		must(p, err)
-		var before bson.Raw
-		must(p, p.coll.FindOne(p.Context(), doclock.ID(2)).Decode(&before))
-		net.ArmRewrite(faultnet.Rewrite, "update", func(bson.Raw) any { // document 2 was refused, and stays as it was
-			ok(p, errOf(p.coll.ReplaceOne(p.Context(), doclock.ID(2), before)))
-			return bson.M{"ok": 1, "n": 1, "nModified": 1, "writeErrors": bson.A{bson.M{"index": 1, "code": 121, "errmsg": "Document failed validation"}}}
-		})
-		if err := leases.Release(p.Context()); errors.Is(err, doclock.ErrLost) || err != nil {
-			p.Errorf("all were released: %v", err)
-		}
-	})
 }
