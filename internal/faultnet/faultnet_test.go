@@ -2,14 +2,12 @@ package faultnet_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -88,27 +86,5 @@ func TestDisarm(t *testing.T) {
 	net.Disarm()
 	if err := client.Database("nothing").Collection("docs").FindOne(t.Context(), bson.M{}).Err(); err == nil || net.Fired(faultnet.LoseRequest) != 0 {
 		t.Errorf("%v, fired %d", err, net.Fired(faultnet.LoseRequest))
-	}
-}
-
-// Refuse answers each command that the test names, and lets all others pass.
-func TestRefuse(t *testing.T) {
-	t.Parallel()
-	net := faultnet.New()
-	coll := mongotest.Client(t, options.Client().SetDialer(net)).Database(mongotest.Database(t).Name()).Collection("docs")
-	net.Refuse(func(command string, _ bson.Raw) any {
-		if command == "insert" {
-			return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"}
-		}
-		return nil
-	})
-	for range 2 {
-		var refused mongo.ServerError
-		if _, err := coll.InsertOne(t.Context(), bson.M{}); !errors.As(err, &refused) || !refused.HasErrorCode(13) {
-			t.Errorf("refused with %v", err)
-		}
-	}
-	if n, err := coll.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
-		t.Errorf("%d documents, %v", n, err)
 	}
 }
