@@ -244,29 +244,6 @@ func TestLeadEndsWithItsContextBetweenTwoTries(t *testing.T) {
 	}
 }
 
-// A named lock whose document comes and goes: the fencing token goes on
-// increasing.
-func TestNamedLocksKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	locks := p.locker(p.Hand.Database().Collection("locks"), doclock.Upsert())
-	var last int64
-	for range 5 {
-		lease, err := locks.Acquire(fixture.Bounded(p), doclock.ID("report"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lease.Fence() <= last {
-			t.Errorf("the token went from %d to %d", last, lease.Fence())
-		}
-		last = lease.Fence()
-		if err := lease.Delete(fixture.Bounded(p)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond) // a document that is made anew in the millisecond of its last grant may have its token
-	}
-}
-
 // Close ends a leader's context at once, and waits for its function.
 func TestCloseEndsALeadersTerm(t *testing.T) {
 	t.Parallel()
