@@ -308,26 +308,6 @@ func TestAFailureInTheMiddleLeavesNothing(t *testing.T) {
 	}
 }
 
-// A lease that was acquired early must not expire while a later one is waited
-// for.
-func TestEarlierLeasesAreRenewedDuringTheWait(t *testing.T) {
-	virtual(t, func(p *place) {
-		p.several(2)
-		l, others := p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Second), doclock.ClockTolerance(0)), p.locker(p.coll, relations.Exclusive())
-		holder := p.got(others.TryAcquire(p.bounded(), doclock.ID(2), "write"))
-		call := begin(p, func() (multilock.Leases, error) { return multilock.AcquireAll(p.bounded(), of(l, 2, 1)...) })
-		time.Sleep(10 * time.Second)
-		first := p.at(1).Lock.Tags["write"][0]
-		p.release(holder)
-		leases, err := call.wait()
-		must(p, err)
-		if id := leases[1].ID(); string(id[:]) != string(first.ID.Data) || leases[1].Err() != nil {
-			p.Errorf("the first lease is %v", leases[1])
-		}
-		ok(p, leases.Release(p.bounded()))
-	})
-}
-
 // A lease is lost while another is waited for. The wait ends, and the error is of
 // the lost one.
 func TestALossDuringTheWait(t *testing.T) {
