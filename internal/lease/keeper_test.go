@@ -33,26 +33,6 @@ func TestKeepAlivesShareOneLoop(t *testing.T) {
 	})
 }
 
-// The renewals end with the last context; the lease then ends by itself.
-func TestKeepAliveEndsWithItsContext(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		ctx, cancel := context.WithCancel(context.Background())
-		kept := h.KeepAlive(ctx)
-		begun := time.Now()
-		cancel()
-		<-kept.Done()
-		<-h.Done()
-		if passed := time.Since(begun); passed != ttl-resolution {
-			r.Errorf("the lease ended after %v", passed)
-		}
-		r.wantSent()
-		if again := h.KeepAlive(context.Background()); !errors.Is(context.Cause(again), doclock.ErrLost) {
-			r.Errorf("kept alive after the end: %v", context.Cause(again))
-		}
-	})
-}
-
 // Nobody answers a renewal, which may take a minute: the loss is known when the
 // lease ends.
 func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
