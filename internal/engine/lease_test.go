@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -204,24 +202,6 @@ func TestStandingBesideWhatIsForeign(t *testing.T) {
 	w.Change(bson.M{"$set": bson.M{"lock.tags.other": "text"}, "$push": bson.M{"lock.tags.read": 4}})
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl}, g)
 	p.release(g, Released)
-}
-
-func TestDelete(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	g := p.acquire(ann, "write", Granted)
-	p.once("delete", func() {
-		if got, err := p.Delete(t.Context(), g); got.Outcome != Released || err != nil {
-			t.Errorf("%v, %v", got.Outcome, err)
-		}
-	})
-	if err := w.Hand.FindOne(t.Context(), bson.M{"_id": w.ID}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
-		t.Errorf("the document is there: %v", err)
-	}
-	if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil { // the repeat
-		t.Errorf("of a missing document: %v, %v", got.Outcome, err)
-	}
 }
 
 // Rule 1 for a delete: the document of another holder is not deleted, not even
