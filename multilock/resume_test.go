@@ -220,6 +220,10 @@ func TestADetachWakesNobody(t *testing.T) {
 		if sent := w.Take(); len(sent) != 1 {
 			p.Errorf("a detach beside a waiter sends %q", sent)
 		}
+		time.Sleep(10 * time.Second)
+		if w.Count() == 0 {
+			p.Error("nobody asks any more")
+		}
 		leave()
 		p.want(<-ended, doclock.ErrNotAcquired)
 	})

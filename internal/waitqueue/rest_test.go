@@ -168,23 +168,3 @@ func TestARestEndsWhenTheLockIsFree(t *testing.T) {
 		t.Errorf("it may ask: %v, after %v; the lock is free after %v", may, pause, left)
 	}
 }
-
-// A detached entry stays in the document: the waiters go on polling. A released one
-// has the next ask at once.
-func TestADetachIsNoRelease(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_000_000)
-	for name, c := range map[string]struct {
-		ends func(*Queues, engine.Grant)
-		asks bool
-	}{"detached": {(*Queues).Detached, false}, "released": {(*Queues).Released, true}} {
-		h := newHand()
-		q := handQueues(h, relations.Exclusive())
-		w, holder := q.Enter(keyOfOne, request("write", h), Known{}), heldBy("write", 7, now.Add(time.Hour))
-		settled(q, w, image(7, now, holder))
-		c.ends(q, engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: holder.ID}})
-		if may, pause := may(q, w); may != c.asks || !may && (pause <= 0 || pause > engine.DefaultPollInterval*2) {
-			t.Errorf("%s: it may ask: %v, after %v", name, may, pause)
-		}
-	}
-}
