@@ -153,21 +153,6 @@ func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 	}, doclock.TTL(time.Second), waitTTL(time.Second), doclock.ClockTolerance(0))
 }
 
-// An entry that was found is not looked for again.
-func TestTheCleanUpEndsWithTheEntry(t *testing.T) {
-	t.Parallel()
-	lately(t, relations.Exclusive(), func(l *pair) {
-		l.mem.LoseReplies(1, locktest.Acquires)
-		ctx := l.within(time.Millisecond)
-		l.want(errOf(l.here.TryAcquire(ctx, flowers, "write")), context.DeadlineExceeded, doclock.ErrNotAcquired)
-		time.Sleep(time.Second)
-		l.wantEntries()
-		if n := l.watch.Count(); n > 2 || l.here.Leftovers() != 0 {
-			l.Errorf("%d commands; %d ids are owed", n, l.here.Leftovers())
-		}
-	})
-}
-
 // The ids of one document and tag are removed together.
 func TestACleanUpIsOneCommandForMany(t *testing.T) {
 	t.Parallel()
