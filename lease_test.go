@@ -13,7 +13,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -203,11 +202,5 @@ func TestLeaseIsReadable(t *testing.T) {
 	}
 	if got, want := logged(), `lease.over="lost: not renewed"`; !strings.Contains(got, want) {
 		t.Errorf("logged %q, want %q in it", got, want)
-	}
-}
-
-func TestIDIsTheFilterOfOneDocument(t *testing.T) {
-	if diff := cmp.Diff(bson.D{{Key: "_id", Value: "invoices"}}, doclock.ID("invoices")); diff != "" {
-		t.Error(diff)
 	}
 }
