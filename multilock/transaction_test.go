@@ -481,7 +481,8 @@ func TestInsideOfATransaction(t *testing.T) {
 	})
 }
 
-// The error of the function is the caller's, after a rollback. So is its panic. One that passes has it run again.
+// The error of the function is the caller's, after a rollback. So is its panic, which ends its context, too. An error that
+// passes has it run again.
 func TestFunctionOfATransaction(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
@@ -493,13 +494,14 @@ func TestFunctionOfATransaction(t *testing.T) {
 		if err := held.WithTransaction(s.Context(), func(ctx context.Context) error { return errors.Join(c.insert(ctx, "ann"), own) }); !errors.Is(err, own) {
 			s.Errorf("%v", err)
 		}
+		var work context.Context
 		func() {
 			defer func() {
-				if recover() != own {
-					s.Error("no panic")
+				if recover() != own || work.Err() == nil {
+					s.Errorf("no panic, or its context goes on: %v", work.Err())
 				}
 			}()
-			_ = held.WithTransaction(s.Context(), func(ctx context.Context) error { _ = c.insert(ctx, "ann"); panic(own) })
+			_ = held.WithTransaction(s.Context(), func(ctx context.Context) error { work = ctx; _ = c.insert(ctx, "ann"); panic(own) })
 		}()
 		s.has()
 		h.want("rolled back") // of the first: the panic has no event
@@ -639,7 +641,7 @@ func TestReleaseWaitsForTransactions(t *testing.T) {
 	})
 }
 
-// A transaction under several leases is committed while all are held.
+// A transaction under several leases is committed while all are held. Its commit counts for each of them.
 func TestTransactionOfSeveral(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
@@ -648,8 +650,9 @@ func TestTransactionOfSeveral(t *testing.T) {
 		leases := c.acquireTwo()
 		h.want("granted", "granted")
 		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { time.Sleep(time.Second); return c.insert(ctx, "ann") }))
-		for i, e := range h.want("committed", "committed") {
-			if e.LeaseID != leases[i].ID() || e.Waited < time.Second {
+		committed := h.want("committed", "committed")
+		for i, e := range committed {
+			if e.LeaseID != leases[i].ID() || e.Waited < time.Second || e.Commands != committed[0].Commands {
 				s.Errorf("lease %d: %+v", i, e)
 			}
 		}
@@ -683,69 +686,23 @@ func TestNoTransactionIsLeftOpen(t *testing.T) {
 	})
 }
 
-// The context of a transaction's function ends with the function, also by its panic.
-func TestContextOfATransactionThatPanics(t *testing.T) {
-	t.Parallel()
-	inShop(t, func(s *shop) {
-		c := s.client(relations.Exclusive())
-		held := c.acquire("write")
-		var work context.Context
-		func() {
-			defer func() { _ = recover() }()
-			_ = held.WithTransaction(s.Context(), func(ctx context.Context) error { work = ctx; panic("the function's own") })
-		}()
-		if work.Err() == nil {
-			s.Error("its context goes on")
-		}
-		ok(s, held.Release(s.Context()))
-	})
-}
-
-// The commit of several leases' transaction counts for each of them.
-func TestEventsCountACommitOfSeveral(t *testing.T) {
-	t.Parallel()
-	inShop(t, func(s *shop) {
-		h, observed := hear(s)
-		c := s.client(relations.Exclusive(), observed)
-		leases := c.acquireTwo()
-		must(s, leases.WithTransaction(s.Context(), func(ctx context.Context) error { return c.insert(ctx, "ann") }))
-		must(s, leases.Release(s.Context()))
-		if e := h.of(doclock.EventReleased); len(e) != 2 || e[0].Commands != e[1].Commands {
-			s.Errorf("%+v", e)
-		}
-	})
-}
-
-// The filter demands another state than the document has, and the entry has a mark. That says
-// nothing of the token.
-func TestRule23ATouchOfAMarkedEntryInAnotherState(t *testing.T) {
-	t.Parallel()
-	inShop(t, func(s *shop) {
-		c := s.client(relations.WritePreferring())
-		held := c.acquire("write")
-		must(s, c.add(held, "ann")) // gives the entry a mark
-		token, err := held.Detach(s.Context())
-		must(s, err)
-		err = c.locks.Touch(s.Context(), bson.M{"_id": 1, "state": "sold"}, token)
-		if !errors.Is(err, doclock.ErrNotFound) || errors.Is(err, doclock.ErrLost) {
-			s.Errorf("Touch of another state: %v", err)
-		}
-		must(s, c.locks.Touch(s.Context(), doclock.ID(1), token)) // and it is there
-	})
-}
-
-// The same of a Resume, while the holder's transaction is open: it waits for none.
+// The filter demands another state than the document has, and the entry has a mark. That says nothing of the token, and a
+// resume, which would settle the holder's open transaction, waits for none.
 func TestRule23AResumeInAnotherStateSettlesNothing(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
 		c, other := s.client(relations.WritePreferring(), doclock.TTL(time.Hour)), s.client(relations.WritePreferring())
 		held, token := c.resume()
 		must(s, held.WithTransaction(s.Context(), func(ctx context.Context) error {
-			begun := time.Now()
-			err := errOf(other.locks.Resume(s.Context(), bson.M{"_id": 1, "state": "sold"}, token))
-			if took := time.Since(begun); !errors.Is(err, doclock.ErrNotFound) || took > time.Second {
-				s.Errorf("Resume of another state, after %v: %v", took, err)
+			begun, sold := time.Now(), bson.M{"_id": 1, "state": "sold"}
+			for name, err := range map[string]error{
+				"Resume": errOf(other.locks.Resume(s.Context(), sold, token)), "Touch": other.locks.Touch(s.Context(), sold, token),
+			} {
+				if took := time.Since(begun); !errors.Is(err, doclock.ErrNotFound) || errors.Is(err, doclock.ErrLost) || took > time.Second {
+					s.Errorf("%s of another state, after %v: %v", name, took, err)
+				}
 			}
+			must(s, other.locks.Touch(s.Context(), doclock.ID(1), token)) // and it is there
 			return c.insert(ctx, "ann")
 		}))
 		ok(s, held.Release(s.Context()))
