@@ -115,7 +115,8 @@ func TestNotNested(t *testing.T) {
 	})
 }
 
-// A lease that has ended meanwhile keeps its context back no longer.
+// A lease that has ended meanwhile keeps its context back no longer. Neither does one that its caller has left to others,
+// who share it: he waits for them like anybody.
 func TestNotNestedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(context.Context, doclock.Lease) error{
@@ -127,27 +128,43 @@ func TestNotNestedAfterTheEnd(t *testing.T) {
 		},
 		"detached": func(ctx context.Context, lease doclock.Lease) error { _, err := lease.Detach(ctx); return err },
 	} {
-		virtually(t, name, func(p *place) {
-			l := p.plain(relations.WritePreferring())
-			got := make(chan error, 1)
-			ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, lease doclock.Lease) error {
-				err := end(ctx, lease)
-				inherited := context.WithoutCancel(ctx)
-				go func() {
-					if name == "returned" {
-						<-ctx.Done()
+		for tag, opts := range map[string][]doclock.Option{"write": nil, "read": {doclock.ShareInProcess("read")}} {
+			if opts != nil && (name == "converted" || name == "detached") { // a lease of several refuses that
+				continue
+			}
+			virtually(t, name+", "+tag, func(p *place) {
+				l := p.plain(relations.WritePreferring(), opts...)
+				got := make(chan error, 1)
+				var other doclock.Lease
+				ok(p, l.Do(p.Context(), flowers, tag, func(ctx context.Context, lease doclock.Lease) error {
+					if opts != nil {
+						other = p.acquire(l, tag)
+						if other.ID() != lease.ID() {
+							p.Error("they don't share")
+						}
 					}
-					held, err := l.Acquire(inherited, flowers, "write")
-					if err == nil {
-						err = held.Release(inherited)
-					}
-					got <- err
-				}()
-				synctest.Wait()
-				return err
-			}))
-			ok(p, <-got)
-		})
+					err := end(ctx, lease)
+					inherited := context.WithoutCancel(ctx)
+					go func() {
+						if name == "returned" {
+							<-ctx.Done()
+						}
+						held, err := l.Acquire(inherited, flowers, "write")
+						if err == nil {
+							err = held.Release(inherited)
+						}
+						got <- err
+					}()
+					synctest.Wait()
+					return err
+				}))
+				time.Sleep(time.Second)
+				if other != nil {
+					p.release(other)
+				}
+				ok(p, <-got)
+			})
+		}
 	}
 }
 
@@ -300,40 +317,4 @@ func TestNestedWait(t *testing.T) {
 		}))
 		p.release(p.got(ticket.Wait(p.Context())))
 	})
-}
-
-// A caller who has left a shared lease waits for its other users like any other: his context holds the lease no more.
-func TestRule21WhoHasLeftIsNotNested(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(context.Context, doclock.Lease) error{
-		"returned": func(context.Context, doclock.Lease) error { return nil },
-		"released": func(ctx context.Context, lease doclock.Lease) error { return lease.Release(ctx) },
-	} {
-		virtually(t, name, func(p *place) {
-			l := p.plain(relations.WritePreferring(), doclock.ShareInProcess("read"))
-			got := make(chan error, 1)
-			var other doclock.Lease
-			ok(p, l.Do(p.Context(), flowers, "read", func(ctx context.Context, lease doclock.Lease) error {
-				if other = p.acquire(l, "read"); other.ID() != lease.ID() {
-					p.Error("they don't share")
-				}
-				err := end(ctx, lease)
-				go func() {
-					if name == "returned" {
-						<-ctx.Done()
-					}
-					held, err := l.Acquire(context.WithoutCancel(ctx), flowers, "write")
-					if err == nil {
-						err = held.Release(context.WithoutCancel(ctx))
-					}
-					got <- err
-				}()
-				synctest.Wait()
-				return err
-			}))
-			time.Sleep(time.Second)
-			p.release(other)
-			ok(p, <-got)
-		})
-	}
 }
