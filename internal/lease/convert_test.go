@@ -155,7 +155,7 @@ func TestRule24ConversionTakesANumber(t *testing.T) {
 	})
 }
 
-// The new lease has the TTL that the acquire has chosen, or else its tag's.
+// The new lease has the TTL that the acquire has chosen, also if that is its tag's, or else the new tag's.
 func TestConversionKeepsTheChosenTTL(t *testing.T) {
 	virtual(t, func(r *rig) {
 		next := r.convert(r.take(1, "write"), nil)
@@ -164,9 +164,11 @@ func TestConversionKeepsTheChosenTTL(t *testing.T) {
 		if next.grant.TTL != 2*ttl || back.grant.TTL != ttl {
 			r.Errorf("the tags' TTLs are %v, and then %v", next.grant.TTL, back.grant.TTL)
 		}
-		h := r.New(r.grantBy(2, "write", engine.Terms{TTL: time.Minute}), r.engine.Clocks())
-		if next := r.convert(h, nil); next.grant.TTL != time.Minute {
-			r.Errorf("the chosen TTL became %v", next.grant.TTL)
+		for i, own := range []time.Duration{time.Minute, ttl} {
+			h := r.New(r.grantBy(2+i, "write", engine.Terms{TTL: own}), r.engine.Clocks())
+			if next := r.convert(h, nil); next.grant.TTL != own {
+				r.Errorf("the chosen TTL of %v became %v", own, next.grant.TTL)
+			}
 		}
 	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
 }
@@ -248,14 +250,4 @@ func TestConversionOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 		r.wantErr("Release", h.Release(context.Background()), nil)
 		r.wantSent("release")
 	})
-}
-
-// A TTL that the acquire has chosen is kept also if it is that of its tag.
-func TestConversionKeepsAChosenTTLThatIsTheTags(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.New(r.grantBy(1, "write", engine.Terms{TTL: ttl}), r.engine.Clocks())
-		if next := r.convert(h, nil); next.grant.TTL != ttl {
-			t.Errorf("the chosen TTL became %v", next.grant.TTL)
-		}
-	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
 }
