@@ -82,38 +82,19 @@ func (r *rig) acquire() doclock.Lease {
 	return lease
 }
 
-// many takes the write locks of n more documents, from _id 100 on.
-func (r *rig) many(n int) []doclock.Lease {
+// withAnother keeps a lease alive beside that of a second document, and lets the time pass after which they are due.
+func (r *rig) withAnother(lease doclock.Lease) (kept context.Context) {
 	r.Helper()
-	docs := make([]any, n)
-	for i := range docs {
-		docs[i] = bson.M{"_id": 100 + i}
-	}
-	if _, err := r.other.InsertMany(r.Context(), docs); err != nil {
+	if _, err := r.other.InsertOne(r.Context(), bson.M{"_id": 2}); err != nil {
 		r.Fatal(err)
 	}
-	leases := make([]doclock.Lease, n)
-	for i := range leases {
-		leases[i] = r.take(100+i, "write")
-	}
-	r.sent.Take()
-	return leases
-}
-
-func (r *rig) take(id int, tag string) doclock.Lease {
-	r.Helper()
-	lease, err := r.locks.TryAcquire(r.Context(), bson.M{"_id": id}, tag)
+	another, err := r.locks.TryAcquire(r.Context(), bson.M{"_id": 2}, "write")
 	if err != nil {
 		r.Fatal(err)
 	}
-	return lease
-}
-
-// due keeps leases alive, and then lets the time pass after which they are due.
-func (r *rig) due(leases ...doclock.Lease) (kept []context.Context) {
-	for _, l := range leases {
-		kept = append(kept, l.KeepAlive(r.Context()))
-	}
+	r.sent.Take()
+	another.KeepAlive(r.Context())
+	kept = lease.KeepAlive(r.Context())
 	r.clock.Pass(ttl / 3)
 	return kept
 }

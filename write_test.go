@@ -90,8 +90,7 @@ var losses = map[string]func(*rig, doclock.Lease){
 		r.clock.Pass(-ttl) // else a release would not say nil anyway
 	},
 	"a batch": func(r *rig, l doclock.Lease) {
-		kept := r.due(append(r.many(1), l)...)
-		within(r.T, kept[1].Done(), "the loss")
+		within(r.T, r.withAnother(l).Done(), "the loss")
 		r.wantSent("update", "find")
 	},
 }
