@@ -149,6 +149,16 @@ func (r *rig) takeOver() doclock.Lease {
 	return lease
 }
 
+// others lets n holders in, one after the other, each of which ends with a write.
+func (r *rig) others(n int) {
+	r.Helper()
+	for range n {
+		if err := r.takeOver().UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
+			r.Error(err)
+		}
+	}
+}
+
 // onNext calls f when the next command of this name that meets no other fault
 // is about to be sent.
 func (r *rig) onNext(command string, f func()) {

@@ -158,22 +158,8 @@ func TestRule18AbsenceFromDone(t *testing.T) {
 		{"not applied, taken over", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, true},
 		{earlier + "not applied, taken over, the absence is one", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, false},
 		{full + "not applied, taken over, the absence is one", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, false},
-		{"applied, then eight others pushed it out", func(r *rig) {
-			for range 8 {
-				other := r.takeOver()
-				if err := other.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
-					r.Error(err)
-				}
-			}
-		}, faultnet.LoseReply, true},
-		{"applied, then seven others", func(r *rig) {
-			for range 7 {
-				other := r.takeOver()
-				if err := other.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
-					r.Error(err)
-				}
-			}
-		}, faultnet.LoseReply, false},
+		{"applied, then eight others pushed it out", func(r *rig) { r.others(8) }, faultnet.LoseReply, true},
+		{"applied, then seven others", func(r *rig) { r.others(7) }, faultnet.LoseReply, false},
 		{"document deleted", func(r *rig) {
 			if _, err := r.other.DeleteOne(context.Background(), bson.M{"_id": 1}); err != nil {
 				r.Error(err)

@@ -139,17 +139,9 @@ func TestAKnownLossIsRemembered(t *testing.T) {
 // Of a write the caller learns one thing: it was applied, it was not, or
 // nobody knows. That the lease is over as well says Err.
 func TestAWriteHasOneVerdict(t *testing.T) {
-	finish := func(r *rig, n int) {
-		for range n {
-			other := r.takeOver()
-			if err := other.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
-				r.Error(err)
-			}
-		}
-	}
 	eachWrite(t, mongotest.RunVirtual, func(r *rig, lease doclock.Lease, write func(context.Context, any) error) {
 		r.net.Arm(faultnet.LoseReply, "findAndModify")
-		r.onNext("findAndModify", func() { finish(r, 12) })
+		r.onNext("findAndModify", func() { r.others(12) })
 		err := write(r.Context(), increment)
 		if !errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
 			r.Errorf("write = %v", err)
