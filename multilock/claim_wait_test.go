@@ -36,11 +36,7 @@ func TestClaimsOfManyWorkers(t *testing.T) {
 	} {
 		virtually(t, name, func(p *place) {
 			const jobs = 160
-			var all []any
-			for i := range jobs {
-				all = append(all, bson.M{"_id": 100 + i, "state": "pending", "priority": i})
-			}
-			must(p, errOf(p.coll.InsertMany(p.Context(), all)))
+			p.jobs(jobs)
 			p.mem.Delay(1<<30, 3*time.Millisecond)
 			var commands atomic.Int64
 			var lock sync.Mutex

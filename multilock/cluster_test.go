@@ -190,18 +190,10 @@ var elected = []struct {
 		lease := r.got(here.Acquire(r.Context(), bson.M{}, "write", doclock.SkipLocked()))
 		healed()
 		time.Sleep(time.Minute) // the clean-up's
-		n, err := r.coll.CountDocuments(r.Context(), bson.M{"lock.tags.write.0": bson.M{"$exists": true}})
-		if n != 1 || err != nil {
-			r.Errorf("the claim has %d documents, %v", n, err)
-		}
+		r.wantLocked(1)
 		ok(r, lease.Release(r.Context()))
 	}},
 	{"AcquireBatch", func(r *place, here, _ *multilock.Locker, election func() func()) {
-		locked := func() int64 {
-			n, err := r.coll.CountDocuments(r.Context(), bson.M{"lock.tags.write.0": bson.M{"$exists": true}})
-			ok(r, err)
-			return n
-		}
 		healed := election()
 		batch, err := here.AcquireBatch(r.Context(), bson.M{}, "write", 2)
 		healed()
@@ -210,18 +202,14 @@ var elected = []struct {
 			lease.KeepAlive(r.Context())
 		}
 		time.Sleep(time.Minute) // the clean-up's
-		if n := locked(); n != int64(len(batch)) {
-			r.Errorf("the batch has %d documents and %d leases", n, len(batch))
-		}
+		r.wantLocked(int64(len(batch)))
 		healed = election()
 		ok(r, batch.Renew(r.Context()))
 		healed()
 		healed = election()
 		ok(r, batch.Release(r.Context()))
 		healed()
-		if n := locked(); n != 0 {
-			r.Errorf("%d documents are locked", n)
-		}
+		r.wantLocked(0)
 	}},
 	{"DoAll", func(r *place, here, _ *multilock.Locker, election func() func()) {
 		healed := election()
