@@ -90,8 +90,14 @@ func noneEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
+// released is the version of a released binary, whose build says it. See .goreleaser.yaml.
+var released string
+
 // version is that of the module, as far as the build knows it.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(unknown)"
