@@ -83,8 +83,7 @@ func (c *check) verdicts() {
 func (c *check) wasBroken(a *arrival, o Operation) bool {
 	return a.Until == 0 && slices.ContainsFunc(c.sightings, func(s sighting) bool {
 		return s.Broken == a.Fence && !slices.ContainsFunc(c.commands, func(d *Command) bool {
-			deletes := d.Kind == CommandDelete && (d.Matched || d.Answered == 0)
-			return deletes && c.answered(d) >= s.from && c.sent(d) <= c.clocks[o.Process].latest(o.Return)
+			return d.Kind == CommandDelete && c.ends(d, a) && c.answered(d) >= s.from && c.sent(d) <= c.clocks[o.Process].latest(o.Return)
 		})
 	})
 }
