@@ -87,9 +87,10 @@ func (r recorder) operators(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	values := recorded.Values(all)
 	return r.write(path, func(write func(any) error) error {
 		for _, o := range all {
-			recording, err := o.Recording(recorded.Values(all))
+			recording, err := o.Recording(values)
 			if err != nil {
 				return err
 			}
