@@ -39,8 +39,8 @@ const (
 // Each lease is one of its own, and valid a little shorter than an Acquire's. Most have the
 // same ID, each in another document; so an update takes no collation, by which two _ids may
 // be equal. Work on each under the context of its own [doclock.Lease.KeepAlive], from the
-// beginning on, so that the loss of one ends the work on that one alone. [Leases.KeepAlive] is for all or nothing. [Leases.Release] releases what
-// is left by one command.
+// beginning on, so that the loss of one ends the work on that one alone. [Leases.KeepAlive]
+// is for all or nothing. [Leases.Release] releases what is left by one command.
 //
 // n is at most 500. A Locker with [doclock.Upsert] is refused, and so is
 // [doclock.TakeOver]. The errors are those of Acquire.
