@@ -42,39 +42,6 @@ func (p *place) takesOver(l *multilock.Locker, tag string, from ...doclock.Holde
 // mayHaveEnded says that an error names what a take-over may have done.
 func mayHaveEnded(err error) bool { return strings.Contains(err.Error(), "may have ended") }
 
-// A take-over is one command. Whatever the former holder sends is refused after it, and the loss
-// names who has the lock now.
-func TestRule24ATakeOverEndsALease(t *testing.T) {
-	t.Parallel()
-	for name, use := range leaseCalls {
-		virtually(t, name, func(p *place) {
-			coll, w := p.watched()
-			ours, theirs := p.locker(coll, relations.Fair(), doclock.Owner("new")), p.locker(p.coll, relations.Fair())
-			old := p.try(theirs, "write")
-			from := p.holders(ours, "write")
-			if len(from) != 1 || from[0].Fence != old.Fence() || from[0].ID != old.ID() {
-				p.Fatalf("the holders are %+v", from)
-			}
-			var lease doclock.Lease
-			p.sends(w, 1, "a take-over", func() (err error) {
-				lease, err = ours.TryAcquire(p.bounded(), flowers, "write", doclock.TakeOver(from...))
-				return err
-			})
-			p.wantEntries(lease)
-			err := use(old, p.bounded())
-			p.want(err, doclock.ErrLost)
-			if lost := (*doclock.LostError)(nil); !errors.As(err, &lost) || lost.Reason != doclock.LossEntryRemoved {
-				p.Errorf("%v", err)
-			}
-			ok(p, lease.Update(p.bounded(), plusOne))
-			p.release(lease)
-			if n := p.total(); n != 2 {
-				p.Errorf("the total is %d", n)
-			}
-		})
-	}
-}
-
 // An entry is named by its fencing token too: what waited and holds by now, what was resumed, and what
 // was released, is not ended.
 func TestRule24ATakeOverMatchesTheFence(t *testing.T) {
