@@ -74,33 +74,6 @@ func TestABatchIsThreeCommands(t *testing.T) {
 	ok(t, leases.Release(p.bounded()))
 }
 
-// What others take between two commands is not in the batch, and is not lost to them.
-func TestABatchHasWhatOthersLeave(t *testing.T) {
-	virtual(t, func(p *place) {
-		p.jobs(12)
-		other := p.locker(p.coll, relations.Exclusive())
-		taken := []int{112, 110}
-		coll := p.Through(options.Client().SetMonitor(fixture.Monitor(func(command bson.Raw) {
-			if fixture.Name(command) != "update" {
-				return
-			}
-			for _, id := range taken {
-				must(p, errOf(other.TryAcquire(p.Context(), doclock.ID(id), "write")))
-			}
-			taken = nil
-		})))
-		l := p.locker(coll, relations.Exclusive())
-		leases := p.batch(l, 3)
-		if len(leases) != 1 || leases[0].DocumentID().AsInt64() != 111 {
-			p.Fatalf("%v", leases)
-		}
-		taken = []int{109, 108, 107, 106, 105, 104, 103} // one is left of the six that it chooses among, and two behind them
-		if next := p.batch(l, 3); len(next) == 0 || len(next) > 2 || next[0].DocumentID().AsInt64() > 102 {
-			p.Errorf("%v", next)
-		}
-	})
-}
-
 // The loss of one lease ends what works on that one alone. Others of the process know which document an id is in.
 func TestLeasesOfABatchAreOnTheirOwn(t *testing.T) {
 	virtual(t, func(p *place) {
@@ -412,7 +385,8 @@ func TestABatchLooksForSixteenTimesAsManyAtMost(t *testing.T) {
 	}
 }
 
-// 32 workers that look at the same head: they meet, and choose among more. Each job is done once.
+// 32 workers that look at the same head: they meet, and choose among more. What others take between two commands is in none
+// of the other batches, and is not lost: each job is done once.
 func TestCrowdedBatches(t *testing.T) {
 	const workers, size, jobs = 32, 50, 1600
 	virtual(t, func(p *place) {
