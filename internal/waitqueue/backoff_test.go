@@ -35,29 +35,6 @@ func TestPauseKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// The delay that polling adds stays a small fraction of the wait, and the
-// number of polls is small too.
-func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		const wait = 30 * time.Second
-		answer := time.Duration(rapid.Int64Range(0, int64(20*time.Millisecond)).Draw(t, "time to answer"))
-		renewed := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(10*time.Second)).Draw(t, "the holder's time"))
-		polls := 0
-		for waited := time.Duration(0); waited < wait; polls++ {
-			d := Pause(engine.DefaultPollInterval, waited, waited, renewed, 0)
-			if added := d - 3*time.Millisecond; added > waited*3/16 {
-				t.Fatalf("after %v it adds %v", waited, d)
-			}
-			waited += answer + d
-		}
-		least := min(renewed*2/3, time.Second)
-		if most := max(120, 2*int(wait/least)); polls > most {
-			t.Fatalf("%d polls in %v, more than %d", polls, wait, most)
-		}
-	})
-}
-
 // Waiters that were refused together don't come back together.
 func TestPauseJitters(t *testing.T) {
 	t.Parallel()

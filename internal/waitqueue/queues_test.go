@@ -287,7 +287,7 @@ func TestPlacesAreKept(t *testing.T) {
 	})
 }
 
-// The server refuses whatever it shows: nobody asks without a pause.
+// The server refuses whatever it shows: nobody asks without a pause, be it the poller or another waiter.
 func TestNoBusyLoopWhereTheServerDisagrees(t *testing.T) {
 	for _, rules := range []relations.Rules{relations.Exclusive(), relations.WritePreferring(), relations.Fair()} {
 		simulated(t, rules, 2, func(d *document, ps []*process) {

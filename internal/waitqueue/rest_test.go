@@ -70,32 +70,6 @@ func TestTheFirstAsksForAPlaceWhereItsTagWaits(t *testing.T) {
 	}
 }
 
-// A waiter that is not the poller rests too, where the server doesn't agree
-// with the view that the lock is free.
-func TestAWaiterThatIsNotThePollerRestsToo(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_000_000)
-	h := newHand()
-	q := handQueues(h, relations.ReadPreferring())
-	w := q.Enter(keyOfOne, request("write", h), Known{})
-	settled(q, w, image(7, now, heldBy("read", 7, now.Add(time.Hour))))
-	reader := q.Enter(keyOfOne, request("read", h), Known{})
-	for range 2 {
-		if reader.state != asking {
-			t.Fatal("it may not ask")
-		}
-		w.queue.view.changed = 0
-		settled(q, reader, nil)
-		if reader.state != asleep {
-			t.Fatal("refused, it asks again")
-		}
-		if _, pause := may(q, w); pause <= 0 || pause > 2*engine.DefaultPollInterval {
-			t.Errorf("the poller sleeps for %v", pause)
-		}
-		q.Removed(keyOfOne, uuid.New())
-	}
-}
-
 // What makes way while a waiter asks may have done so after it was refused.
 func TestNewsOnTheWay(t *testing.T) {
 	t.Parallel()
