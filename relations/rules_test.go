@@ -25,19 +25,6 @@ func TestEffectsOfTheProtocol(t *testing.T) {
 	}
 }
 
-func TestRelationString(t *testing.T) {
-	for want, rel := range map[string]Relation{
-		"none":               {},
-		"cooperative":        {Kind: Cooperative},
-		"assertive, allow 2": {Kind: Assertive, Allow: 2},
-		"Kind(7)":            {Kind: 7},
-	} {
-		if got := rel.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 func TestCloneSharesNothing(t *testing.T) {
 	original := WritePreferring()
 	clone := original.Clone()
