@@ -365,25 +365,3 @@ func TestFieldOfAnotherName(t *testing.T) {
 	w.fieldIs("lock", "a rope")
 	p.release(p.acquire(cid, "read", Granted), Released)
 }
-
-func TestTTLsOfTags(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := w.peer(relations.Fair(), func(c *Config) {
-		c.TagTTL = map[string]time.Duration{"read": time.Minute}
-		c.Tolerance, c.WaitTTL = 0, 0
-	})
-	g := p.acquire(ann, "read", Granted)
-	p.acquire(bob, "write", Waiting)
-	p.acquire(cid, "read", Waiting)
-	w.is(stored{fence: n0 + 2, tags: rows{
-		"read":  {{id: ann, seq: n0, fence: n0, expires: time.Minute}, {id: cid, seq: n0 + 2, expires: DefaultWaitTTL}},
-		"write": {{id: bob, seq: n0 + 1, expires: DefaultWaitTTL}},
-	}})
-	w.at(second)
-	p.renew(g, Renewed)
-	p.confirm(g, Granted)
-	if own, _ := p.read(g).Lock.Find("read", ann); !own.Expires.Equal(w.clock.Now().Add(time.Minute)) {
-		t.Errorf("expires %v", own.Expires)
-	}
-}
