@@ -16,46 +16,25 @@ import (
 // them may be the reason.
 func TestRule20UnknownOutcomes(t *testing.T) {
 	broken := mongo.CommandError{Message: "connection reset", Labels: []string{"NetworkError"}}
-	once := func(name string, err error) func(c call) error {
-		met := false
-		return func(c call) error {
-			if c.name != name || met {
-				return nil
-			}
-			met = true
-			return err
-		}
-	}
-	before := func(meet ...func(c call) error) func(*server) {
-		return func(s *server) {
-			s.fault = func(_ context.Context, c call) error {
-				for _, m := range meet {
-					if err := m(c); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-		}
-	}
 	for name, c := range map[string]struct {
-		arm  func(*server)
-		sent []string
+		fault func(context.Context, call) error
+		lose  func(call) error
+		sent  []string
 	}{
-		"the reply is lost":   {func(s *server) { s.lose = once("renew all", broken) }, []string{"renew all", "read"}},
-		"the request is lost": {before(once("renew all", broken)), []string{"renew all", "read", "renew all"}},
+		"the reply is lost":   {nil, once("renew all", broken), []string{"renew all", "read"}},
+		"the request is lost": {before(once("renew all", broken)), nil, []string{"renew all", "read", "renew all"}},
 		// One of them may be the reason, and must not end the others.
-		"refused":        {before(once("renew all", &engine.Failure{Nothing: true})), []string{"renew all", "read", "renew", "renew", "renew"}},
-		"nobody answers": {before(once("renew all", context.DeadlineExceeded)), []string{"renew all", "read", "renew", "renew", "renew"}},
+		"refused":        {before(once("renew all", &engine.Failure{Nothing: true})), nil, []string{"renew all", "read", "renew", "renew", "renew"}},
+		"nobody answers": {before(once("renew all", context.DeadlineExceeded)), nil, []string{"renew all", "read", "renew", "renew", "renew"}},
 		"and nothing can be read": {
-			before(once("renew all", broken), once("read", errors.New("not authorized"))),
+			before(once("renew all", broken), once("read", errors.New("not authorized"))), nil,
 			[]string{"renew all", "read", "renew all"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
 				leases := r.many(3)
-				c.arm(r.server)
+				r.server.fault, r.server.lose = c.fault, c.lose
 				kept := r.keep(leases...)
 				time.Sleep(ttl/3 + ttl/20 + aLittle) // what failed is tried again after a pause
 				r.wantSent(c.sent...)

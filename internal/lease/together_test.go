@@ -77,30 +77,36 @@ func TestLeasesTogether(t *testing.T) {
 	}
 }
 
-func loseOnce(name string, err error) func(*rig, []*Lease) {
-	return func(r *rig, _ []*Lease) {
-		met := false
-		r.server.lose = func(c call) error {
-			if c.name == name && !met {
-				met = true
-				return err
-			}
+// once is an error that the first command of this name meets.
+func once(name string, err error) func(call) error {
+	met := false
+	return func(c call) error {
+		if c.name != name || met {
 			return nil
 		}
+		met = true
+		return err
 	}
 }
 
-func refuseOnce(name string, err error) func(*rig, []*Lease) {
-	return func(r *rig, _ []*Lease) {
-		met := false
-		r.server.fault = func(_ context.Context, c call) error {
-			if c.name == name && !met {
-				met = true
+// before has a command meet one of these errors, and not be executed.
+func before(errs ...func(call) error) func(context.Context, call) error {
+	return func(_ context.Context, c call) error {
+		for _, meet := range errs {
+			if err := meet(c); err != nil {
 				return err
 			}
-			return nil
 		}
+		return nil
 	}
+}
+
+func loseOnce(name string, err error) func(*rig, []*Lease) {
+	return func(r *rig, _ []*Lease) { r.server.lose = once(name, err) }
+}
+
+func refuseOnce(name string, err error) func(*rig, []*Lease) {
+	return func(r *rig, _ []*Lease) { r.server.fault = before(once(name, err)) }
 }
 
 // busy has a lease's own command under way for a second.
