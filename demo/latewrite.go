@@ -22,10 +22,11 @@ type lateWriteResult struct {
 }
 
 // lateTTL is the TTL of the adder whose insert is late.
-const lateTTL = time.Second
+const lateTTL = 2 * time.Second
 
-// commit is the command by which the insert of a transaction is applied.
-const commit = "commitTransaction"
+// commit is the command by which the insert of a transaction is applied. inserted is what the adder says if it has inserted
+// without a transaction.
+const commit, inserted = "commitTransaction", "inserted"
 
 // writeLate is the adder whose process is stopped. It runs the same code as all adders. No check can help a process that is
 // stopped just before its request leaves the machine. To reach that moment every time, the first commit waits there until it is
@@ -48,7 +49,11 @@ func writeLate(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(locked.AddContact(ctx, "Noah Costa", j.Category))
+	if err := locked.AddContact(ctx, "Noah Costa", j.Category); err != nil {
+		fmt.Println(err)
+	} else {
+		fmt.Println(inserted)
+	}
 	return locked.Close(ctx)
 }
 
@@ -95,9 +100,13 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	if err != nil {
 		return r, err
 	}
-	if about != commit {
+	switch about {
+	case commit:
+	case inserted:
 		fmt.Println("   Left out: this server has no transactions, and the lock is in another document than the write.")
 		return lateWriteResult{leftOut: true}, nil
+	default: // it was too slow to renew its lease, or has met another error
+		return r, fmt.Errorf("the adder's call returned before its commit: %s", about)
 	}
 	began = time.Now()
 	say("adder", `holds "read" on the category for %v, and is about to send the commit of a contact of it`, lateTTL)
