@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -225,7 +224,6 @@ func (r runner) settle(h *holding) {
 	for range 100 {
 		c = r.on(context.Background(), h, "Release", plain(h.lease.Release))
 		if c.err == nil && !c.panicked {
-			r.comeLate(h)
 			return
 		}
 		if slices.ContainsFunc([]error{doclock.ErrLost, doclock.ErrOutcomeUnknown, doclock.ErrReleased}, func(of error) bool { return errors.Is(c.err, of) }) {
@@ -234,28 +232,6 @@ func (r runner) settle(h *holding) {
 		r.pause(time.Second)
 	}
 	r.fault("100 releases of a lease have failed, the last with %v", c.err)
-}
-
-// comeLate calls what comes after a release that was done: nothing is done any more, and another release says the same.
-func (r runner) comeLate(h *holding) {
-	ctx := context.Background()
-	if err := h.lease.Release(ctx); err != nil {
-		r.fault("a release that was told as done is told anew, with %v", err)
-	}
-	line := bson.M{"$push": bson.M{"log": "after the release"}}
-	late := map[string]func() error{
-		"Renew":            func() error { return h.lease.Renew(ctx) },
-		"Update":           func() error { return h.lease.Update(ctx, line) },
-		"UpdateAndRelease": func() error { return h.lease.UpdateAndRelease(ctx, line) },
-		"Delete":           func() error { return h.lease.Delete(ctx) },
-		"Detach":           func() error { _, err := h.lease.Detach(ctx); return err },
-		"Convert":          func() error { _, err := h.lease.Convert(ctx, h.lease.Tag()); return err },
-		"KeepAlive":        func() error { return context.Cause(h.lease.KeepAlive(ctx)) },
-	}
-	name := slices.Sorted(maps.Keys(late))[r.IntN(len(late))]
-	if late[name]() == nil {
-		r.fault("a %s of %s %s, which was released, is done", name, h.lease.Tag(), h.id)
-	}
 }
 
 // enqueue takes a ticket, waits with it in some ways, and cancels it or leaves it
