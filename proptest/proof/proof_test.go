@@ -166,7 +166,6 @@ func (p *proof) simulation(uri string) simulation.ServerConfig {
 func (p *proof) histories(ctx context.Context, uri string) error {
 	var counts tally.Tally // read here, while the other parts count in the proof's
 	defer p.counts.Merge(&counts)
-	defer simulation.Granted(&counts)
 	for round := 0; round < rounds && (round < 2 || rarest(&counts) < p.eachFault); round++ {
 		cfg := p.simulation(uri)
 		cfg.Faults = round > 0

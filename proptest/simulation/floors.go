@@ -68,14 +68,11 @@ func prefixed(world string, names ...string) []string {
 	return names
 }
 
-// PropertyGranted is counted by Granted.
-const PropertyGranted = "at least 30% of the attempts are granted"
-
 // ServerFloors are the least counts that the checked histories of this many operations
 // must reach, and those of each fault.
 func ServerFloors(operations, eachFault int) []tally.Floor {
 	return slices.Concat(
-		tally.Floors("outcome", operations/5, history.SeenContended),
+		tally.Floors("outcome", operations/5, history.SeenGranted, history.SeenContended),
 		tally.Floors("outcome", operations/50, history.SeenExpired, history.SeenBehind),
 		tally.Floors("outcome", operations/250, history.SeenHanded),
 		tally.Floors("outcome", 1,
@@ -90,14 +87,4 @@ func ServerFloors(operations, eachFault int) []tally.Floor {
 		tally.Floors("fault", eachFault, FaultRestarted),
 		tally.Floors("fault", eachFault, ServerFaults...),
 	)
-}
-
-// Granted checks, in the tally of a checked history, that enough attempts were
-// granted.
-func Granted(t *tally.Tally) {
-	t.Checked(PropertyGranted, 1)
-	attempts, granted := t.Outcomes[history.SeenAttempts], t.Outcomes[history.SeenGranted]
-	if granted*100 < attempts*30 {
-		t.Violated(PropertyGranted, "%d of %d", granted, attempts)
-	}
 }
