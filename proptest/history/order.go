@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -238,6 +237,3 @@ func (h *History) Linearizable() []Object {
 	}
 	return objects
 }
-
-// Forever is the Return of a step that may take effect at any time.
-const Forever = math.MaxInt64

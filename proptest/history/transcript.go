@@ -44,18 +44,11 @@ func (c *check) report() {
 	}
 }
 
-// Around is the part of a document's transcript around an instant of the server's
-// clock, in nanoseconds, or its first lines for 0, with the directory that has
-// the whole of it.
-func (h *History) Around(document string, at int64) string { return h.checkOf(document).around(at) }
-
 // Transcript has all that is known of a document: a line for each call and each command
 // with its image, in the order of their begin.
-func (h *History) Transcript(document string) string { return h.checkOf(document).whole() }
-
-func (h *History) checkOf(document string) *check {
+func (h *History) Transcript(document string) string {
 	i := slices.IndexFunc(h.Documents, func(d Document) bool { return d.ID == document })
-	return newCheck(h, h.Documents[i], h.clocksOf(), nil)
+	return newCheck(h, h.Documents[i], h.clocksOf(), nil).whole()
 }
 
 func (c *check) whole() string {

@@ -22,7 +22,7 @@ func linearizable(h *history.History, t *tally.Tally, timeout time.Duration) {
 		t.Checked(PropertyLinear, 1)
 		switch porcupine.CheckOperationsTimeout(model, operations, timeout) {
 		case porcupine.Illegal:
-			t.Violated(PropertyLinear, "document %s (%s): no order explains its %d commands\n%s", o.Document.ID, o.Document.Name, len(operations), h.Around(o.Document.ID, 0))
+			t.Violated(PropertyLinear, "document %s (%s): no order explains its %d commands; all of them: %s", o.Document.ID, o.Document.Name, len(operations), h.Keep())
 		case porcupine.Unknown:
 			t.Seen("documents whose order was not found in time", 1)
 		}
