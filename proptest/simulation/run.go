@@ -179,13 +179,17 @@ func (s *run) hurry(l interface{ Close(context.Context) error }, most, ttl time.
 // left judges what Close returns. It says what it leaves: leases that are left alone, and
 // after a fault entries that nobody holds.
 func (s *run) left(p *program, err error) {
-	if err == nil || strings.HasPrefix(err.Error(), "doclock: Close leaves leases that nobody has released") {
+	if err == nil {
+		return
+	}
+	entries := strings.Contains(err.Error(), "may leave entries that nobody holds")
+	if !entries && strings.HasPrefix(err.Error(), "doclock: Close leaves leases that nobody has released") {
 		return
 	}
 	s.mu.Lock()
 	p.left = cmp.Or(p.left, err)
 	s.mu.Unlock()
-	if !s.faulty || !strings.Contains(err.Error(), "may leave entries that nobody holds") {
+	if !s.faulty || !entries {
 		s.fault("Close returned %v", err)
 	}
 }
