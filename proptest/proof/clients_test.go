@@ -1,9 +1,7 @@
 package proof
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/simulation"
-	"github.com/doclock/doclock/proptest/tally"
 )
 
 // This file runs the library and a client in another language, which shares no code with it,
@@ -42,13 +39,17 @@ func TestClients(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	p := &proof{T: t, size: full, begun: time.Now()}
-	sides := map[string]*side{"Go": {}, "Node": {}}
-	met := func(h *history.History) bool {
-		sum(sides, h)
-		return sides["Go"].keptBack+sides["Node"].keptBack > 0
+	cfg := simulation.ServerConfig{ // two processes are this program, and two are the other one
+		URI: uri, Other: node + "/simulation/worker.mjs", Processes: 4, CallersPerProcess: 8, Operations: 2_000, Faults: true,
 	}
-	if err := p.runBeside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, met); err != nil {
-		t.Fatal(err)
+	sides, met, rounds := map[string]*side{"Go": {}, "Node": {}}, false, 0
+	for ; time.Since(p.begun) < *clients || !met && rounds < 10; rounds++ { // some more if they have not met by then
+		h, err := p.simulated(t.Context(), cfg, rounds, &p.counts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum(sides, h)
+		met = sides["Go"].keptBack+sides["Node"].keptBack > 0
 	}
 	p.counts.Report(t)
 	for name, s := range sides {
@@ -57,31 +58,10 @@ func TestClients(t *testing.T) {
 			t.Errorf("%s did nothing that counts", name)
 		}
 	}
-	if sides["Go"].keptBack+sides["Node"].keptBack == 0 {
+	if !met {
 		t.Error("neither kept the other back")
 	}
-	t.Logf("killed: %d; violations: %d", p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
-}
-
-// runBeside makes histories with faults for that long, and some more if the programs have not met by then. Two processes are
-// this program, and two are the other one.
-func (p *proof) runBeside(ctx context.Context, uri, other string, d time.Duration, met func(*history.History) bool) error {
-	const operations, most = 2_000, 10 // of them if they don't meet
-	var counts tally.Tally
-	rounds, begun := 0, time.Now()
-	for have := false; time.Since(begun) < d || !have && rounds < most; rounds++ {
-		h, err := p.simulated(ctx, simulation.ServerConfig{
-			URI: uri, Other: other, Processes: 4, CallersPerProcess: 8, Operations: operations, Faults: true,
-		}, rounds, &counts)
-		if err != nil {
-			return err
-		}
-		have = met(h)
-	}
-	fmt.Printf("%6.0f s    %d rounds of %d operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),
-		rounds, operations, counts.Outcomes[history.SeenAttempts], counts.Outcomes[history.SeenGranted], violations(&counts))
-	p.counts.Merge(&counts)
-	return nil
+	t.Logf("%d rounds of %d operations; killed: %d; violations: %d", rounds, cfg.Operations, p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
 }
 
 // side is what the processes of one language have done: their leases, those that waited for the other's, and the writes
