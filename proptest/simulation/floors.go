@@ -56,6 +56,7 @@ func TransactionFloors(seeds int) []tally.Floor {
 	return slices.Concat(
 		tally.Floors("check", 20*seeds, ToldIsTrue),
 		tally.Floors("check", seeds, BooksAreRight),
+		tally.Floors("outcome", 5*seeds, SeenCommitted), // else unknown outcomes alone would pass
 		tally.Floors("outcome", seeds/4, SeenNone, SeenConverted, SeenResumed, SeenTakenOver, SeenBroken),
 	)
 }
