@@ -187,18 +187,3 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
-
-// An outside writer has put another entry before the lease's, which no search does. The compare-and-set names the
-// tag's first entry, and does nothing.
-func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
-	var p Protocol
-	d, _, _ := p.Acquire(&Document{}, Request{Rules: exclusive, Tag: "a", ID: 1, TTL: 20}, Queue, 1000)
-	own := d.Lock.Tags[0].Entries
-	for _, want := range []Outcome{Granted, NotApplied} {
-		after, outcome, _ := p.CompareAndSet(d, Lease{"a", 1, 1000}, 77, Request{Rules: exclusive, Tag: "a", ID: 2}, 1000, 1000)
-		if outcome != want {
-			t.Errorf("%s, want %s: %v", outcome, want, after)
-		}
-		d.Lock.Tags[0].Entries = append([]Entry{{ID: 3, Seq: 3, Fence: 3, Expires: 900}}, own...)
-	}
-}
