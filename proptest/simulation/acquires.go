@@ -113,7 +113,7 @@ func (r runner) do(p *program) {
 	r.waiting(&pl)
 	ctx, cancel := r.patience()
 	defer cancel()
-	r.doing(ctx, p, &pl, func(ctx context.Context, h *holding) error { return r.inside(ctx, p, h) })
+	r.doing(ctx, p, &pl, r.inside)
 }
 
 func (r runner) doing(ctx context.Context, p *program, pl *plan, inside func(context.Context, *holding) error) {
@@ -128,7 +128,7 @@ func (r runner) doing(ctx context.Context, p *program, pl *plan, inside func(con
 	r.settle(h)
 }
 
-func (r runner) inside(ctx context.Context, p *program, h *holding) error {
+func (r runner) inside(ctx context.Context, h *holding) error {
 	r.work(ctx, h)
 	switch r.IntN(12) {
 	case 0:
@@ -139,8 +139,6 @@ func (r runner) inside(ctx context.Context, p *program, h *holding) error {
 		if r.end(ctx, h); r.one(2) {
 			time.Sleep(3 * h.ttl) // the function goes on without its lease
 		}
-	case 3, 4, 5:
-		return r.nested(ctx, p, h)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 const (
 	SeenLimited = "leases with HoldAtMost"
 	SeenLed     = "terms of leaders"
-	SeenNested  = "nested acquires that were refused behind a waiter"
 )
 
 // Floors are what a run in memory of some seeds must have seen, so that none passes empty.
@@ -35,7 +34,6 @@ func Floors(seeds int) []tally.Floor {
 		tally.Floors("check", 5*seeds, ForeignSkipped),
 		tally.Floors("outcome", 5*seeds, SeenLimited),
 		tally.Floors("outcome", seeds, SeenLed),
-		tally.Floors("outcome", seeds/30, SeenNested),
 		tally.Floors("fault", max(1, seeds/6), prefixed(inMemory, FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock,
 			FaultBroken, FaultTakenOver, FaultLose, FaultHurried, FaultPanic, FaultValidator)...),
 		tally.Floors("fault", seeds/30, rare...),

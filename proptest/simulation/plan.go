@@ -179,10 +179,7 @@ var ofAnother = []error{
 }
 
 func (r runner) patience() (context.Context, context.CancelFunc) {
-	return r.patienceIn(context.Background())
-}
-
-func (r runner) patienceIn(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx := context.Background()
 	switch r.IntN(7) {
 	case 0:
 		return context.WithTimeout(ctx, r.upTo(300*time.Millisecond))

@@ -31,8 +31,6 @@ type run struct {
 	history  *history.Writer
 	clock    history.Clock
 
-	others sync.WaitGroup // callers whom a runner has begin
-
 	mu       sync.Mutex // of all that follows, and of what it points to
 	calls    []*call
 	acquires []*acquire
@@ -41,7 +39,6 @@ type run struct {
 	tickets  map[string]bool // the ids of those that were left alone
 	over     bool            // no fault comes any more
 	rests    time.Time       // until then a program may send nothing, for an overload
-	behind   int             // nested acquires that were refused behind a waiter
 	found    []string        // violations that were found at once
 }
 
@@ -106,7 +103,6 @@ func (s *run) drive(callers int, more func() bool) {
 		})
 	}
 	driving.Wait()
-	s.others.Wait()
 }
 
 // runner is one goroutine that acts at random.
