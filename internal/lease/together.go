@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // This file has the commands of several leases that their holder ends or renews together.
@@ -117,7 +118,8 @@ func (d *departure) end(ctx context.Context, err error) {
 }
 
 // sendReleases sends the releases in one command. It counts those that it has not found, and
-// doesn't name them: then each is read, or released by itself.
+// doesn't name them: then each is read, or released by itself. If it takes too long, somebody may
+// have locked one of the documents, and must keep the others from being released no longer.
 func sendReleases(ctx context.Context, all []*departure) {
 	leases, grants := make([]*Lease, len(all)), make([]engine.Grant, len(all))
 	for i, d := range all {
@@ -125,8 +127,17 @@ func sendReleases(ctx context.Context, all []*departure) {
 		d.giveUp() // before anything is sent
 	}
 	ctx = counted(ctx, leases)
-	missing, unsure, err := settle(ctx, longest(all), func(ctx context.Context) (int, error) { return all[0].commands.ReleaseAll(ctx, grants) })
+	var late error // of an attempt that took too long
+	missing, unsure, err := settle(ctx, longest(all), func(ctx context.Context) (int, error) {
+		missing, err := all[0].commands.ReleaseAll(ctx, grants)
+		if mongo.IsTimeout(err) && !engine.AsFailure(err).Nothing {
+			late, err = err, nil
+		}
+		return missing, err
+	})
 	switch {
+	case late != nil: // as if it had not found those that the read doesn't show
+		readReleases(ctx, all, grants, missing, cmp.Or(unsure, late))
 	case engine.AnsweredPartly(err), err == nil && missing > 0: // some are released
 		readReleases(ctx, all, grants, missing, unsure)
 	case err != nil && engine.AsFailure(err).Refused(): // one document may be the reason
@@ -153,7 +164,7 @@ func longest(all []*departure) *Lease {
 	return slices.MaxFunc(all, func(a, b *departure) int { return cmp.Compare(a.kept(), b.kept()) }).Lease
 }
 
-var errSomeMissing = errors.New("some of the entries that were to be released together were not there, and nobody knows which")
+var errSomeMissing = errors.New("some of the entries that were to be released together may have gone before, and nobody knows which")
 
 // readReleases gives the verdicts after a command that has not found some of the entries.
 // Where nothing but the own release can have taken the entry out, it has. If those that may

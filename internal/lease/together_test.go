@@ -24,12 +24,13 @@ func TestLeasesTogether(t *testing.T) {
 		sent []string // sorted
 		lost int      // of the three, or 0
 	}{
-		"release":                            {ReleaseAll, func(*rig, []*Lease) {}, []string{"release all"}, 0},
-		"release, and the reply is lost":     {ReleaseAll, loseOnce("release all", broken), []string{"read", "release all", "release all"}, 0},
-		"release, and the request is lost":   {ReleaseAll, refuseOnce("release all", broken), []string{"release all", "release all"}, 0},
-		"release, and it is refused":         {ReleaseAll, refuseOnce("release all", &engine.Failure{Nothing: true}), []string{"release", "release", "release", "release all"}, 0},
-		"release, and one has a command out": {ReleaseAll, busy, []string{"release", "release all"}, 0},
-		"release, and one is gone":           {ReleaseAll, func(r *rig, all []*Lease) { r.remove(all[1]) }, []string{"read", "release all"}, 3},
+		"release":                             {ReleaseAll, func(*rig, []*Lease) {}, []string{"release all"}, 0},
+		"release, and the reply is lost":      {ReleaseAll, loseOnce("release all", broken), []string{"read", "release all", "release all"}, 0},
+		"release, and the request is lost":    {ReleaseAll, refuseOnce("release all", broken), []string{"release all", "release all"}, 0},
+		"release, and it is refused":          {ReleaseAll, refuseOnce("release all", &engine.Failure{Nothing: true}), []string{"release", "release", "release", "release all"}, 0},
+		"release, and one document is locked": {ReleaseAll, lockOne, []string{"read", "release", "release", "release all"}, 0},
+		"release, and one has a command out":  {ReleaseAll, busy, []string{"release", "release all"}, 0},
+		"release, and one is gone":            {ReleaseAll, func(r *rig, all []*Lease) { r.remove(all[1]) }, []string{"read", "release all"}, 3},
 		"release, and one's time is up": {ReleaseAll, func(_ *rig, all []*Lease) {
 			all[1].mu.Lock()
 			all[1].validity.ttl = aLittle
@@ -107,6 +108,18 @@ func loseOnce(name string, err error) func(*rig, []*Lease) {
 
 func refuseOnce(name string, err error) func(*rig, []*Lease) {
 	return func(r *rig, _ []*Lease) { r.server.fault = before(once(name, err)) }
+}
+
+// lockOne has a command for all wait at the second document, as for a transaction that has written it.
+func lockOne(r *rig, all []*Lease) {
+	r.server.fault = func(ctx context.Context, c call) error {
+		if c.name != "release all" {
+			return nil
+		}
+		_, _ = r.engine.ReleaseAll(ctx, []engine.Grant{all[0].grant})
+		<-ctx.Done()
+		return ctx.Err()
+	}
 }
 
 // busy has a lease's own command under way for a second.
