@@ -133,7 +133,8 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 
 // statements sends several updates or deletes in one command. Each one is
 // executed by itself, so the reply may count some beside an error. A message
-// has room for the hundred of which the callers' batches consist.
+// has room for thousands: renewals come by the hundred, and releases as many at a
+// time as a caller gives.
 func (e *Engine) statements(ctx context.Context, in, comment bson.RawValue, command string, statements ...bson.Raw) (reply bson.Raw, err error) {
 	all := arrayOfDocuments(statements)
 	return e.run(ctx, assemble(160+len(all.Value)).
