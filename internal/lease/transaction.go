@@ -106,8 +106,8 @@ func withTransaction(ctx context.Context, leases []*Lease, fn func(context.Conte
 	if err != nil {
 		return leases[0].failed("transaction", err)
 	}
-	t := &transaction{caller: ctx, session: session, leases: leases, begun: time.Now()}
-	defer t.close()
+	defer session.EndSession(attempt.Detached(ctx))
+	t := &transaction{session: session, leases: leases, begun: time.Now()}
 	err = t.run(ctx, fn)
 	for _, l := range leases {
 		l.emitTransaction(ctx, time.Since(t.begun), err)
@@ -135,13 +135,11 @@ func (l *Lease) supports(ctx context.Context) error {
 
 // transaction is a call of WithTransaction.
 type transaction struct {
-	caller  context.Context
 	session *mongo.Session
 	leases  []*Lease
 	parts   []*part
 	begun   time.Time
 	pause   time.Duration
-	late    bool // its first message has no answer, and may still open it
 	commits int
 }
 
@@ -259,15 +257,11 @@ type unmatched struct {
 
 func (u *unmatched) Error() string { return "the fence is revoked, or the entry is not there" }
 
-// guard begins the transaction: it finds all entries, and then writes all fences.
+// guard begins the transaction: it finds all entries, and then writes all fences. Nobody waits for
+// one whose first message has no answer, and opens it late: it has only read.
 func (t *transaction) guard(inside context.Context) error {
 	for _, p := range t.parts {
-		found, err := p.inside(inside, func(ctx context.Context) (bool, error) {
-			t.late = true
-			found, err := p.engine.FindMarked(ctx, p.grant, p.of.mark)
-			t.late = err != nil && !engine.AsFailure(err).Nothing
-			return found, err
-		})
+		found, err := p.inside(inside, func(ctx context.Context) (bool, error) { return p.engine.FindMarked(ctx, p.grant, p.of.mark) })
 		if err != nil {
 			return err
 		}
@@ -413,15 +407,6 @@ func (t *transaction) supersede(ctx context.Context) {
 	defer cancel()
 	_, _ = l.engine.FindMarked(mongo.NewSessionContext(ctx, t.session), l.grant, engine.Mark{})
 	t.abort(ctx)
-}
-
-// close ends the session, and leaves no transaction open.
-func (t *transaction) close() {
-	ctx := attempt.Detached(t.caller)
-	if t.late {
-		t.supersede(ctx)
-	}
-	t.session.EndSession(ctx)
 }
 
 // lingering is ctx, which ends some time later.
