@@ -36,28 +36,23 @@ type late struct {
 	due     time.Time // by the member's clock
 	to      *member
 	command value.Document
-	done    bool
-	promise
+	promise // once it has come
 }
 
-// delay sends a command on its way for d. A command that comes after its time has it executed first.
-func (s *Server) delay(m *member, command value.Document, d time.Duration) *late {
+// arrived is the reply to a command that is on its way for d. One that comes after its time has it executed first, also
+// if its sender has gone.
+func (s *Server) arrived(m *member, command value.Document, d time.Duration) bson.RawValue {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	l := &late{due: m.now().Add(d), to: m, command: command}
 	s.late = append(s.late, l)
-	return l
-}
-
-// arrived waits until a command is executed that is on its way for d. It returns false at the server's end.
-func (s *Server) arrived(l *late, d time.Duration) bool {
-	if !s.wait(l.to, d) {
-		return false
+	s.mu.Unlock()
+	if !s.wait(m, d) {
+		return value.Missing
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.arrive()
-	return l.done
+	s.mu.Unlock()
+	return s.kept(m, l.promise)
 }
 
 // arrive executes the commands whose time has come. It needs the mutex.
@@ -67,7 +62,7 @@ func (s *Server) arrive() {
 		if l.due.After(l.to.now()) {
 			return false
 		}
-		l.promise, l.done = s.run(l.to, &store.Call{Command: l.command}), true
+		l.promise = s.run(l.to, &store.Call{Command: l.command})
 		return true
 	})
 }

@@ -25,11 +25,11 @@ type dialer struct {
 
 // conn is a connection, as a member sees it.
 type conn struct {
-	from    *dialer // nil if it came from elsewhere
-	to      *member
-	outside bool          // it comes from another process
-	hangUp  func() error  // breaks it; may be called with the server's mutex
-	patient time.Duration // how long the next hello may wait
+	net.Conn         // the member's end
+	from     *dialer // nil if it came from elsewhere
+	to       *member
+	outside  bool          // it comes from another process
+	patient  time.Duration // how long the next hello may wait
 }
 
 // DialContext connects to a member by its address in this process. With it a Server is the driver's ContextDialer, for a
@@ -52,13 +52,13 @@ func (s *Server) dial(ctx context.Context, from *dialer, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{server: s, conn: &conn{from: from, to: to}}
-	p.conn.hangUp = p.hangUp
+	here, there := net.Pipe()
+	c := &conn{Conn: there, from: from, to: to}
 	tried, end := context.WithTimeout(ctx, persistence)
 	defer end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for err = s.accept(p.conn); err != nil && from.knows(err); err = s.accept(p.conn) {
+	for err = s.accept(c); err != nil && from.knows(err); err = s.accept(c) {
 		changed := s.changed
 		s.mu.Unlock()
 		select {
@@ -74,7 +74,7 @@ func (s *Server) dial(ctx context.Context, from *dialer, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return here, nil
 }
 
 // knows reports whether a client has been told before why it reaches nobody. What a server says itself it says at once. It
@@ -88,7 +88,7 @@ func (d *dialer) knows(why error) bool {
 	return d.told == why.Error()
 }
 
-// accept takes a connection, unless nobody reaches the member. It needs the mutex.
+// accept takes a connection and serves it, unless nobody reaches the member. It needs the mutex.
 func (s *Server) accept(c *conn) error {
 	switch {
 	case s.down != nil:
@@ -100,6 +100,7 @@ func (s *Server) accept(c *conn) error {
 	if c.from != nil {
 		c.from.told = ""
 	}
+	s.serving.Go(func() { s.serve(c) })
 	return nil
 }
 
@@ -138,14 +139,8 @@ func (s *Server) listen(listener net.Listener, m *member) {
 		if err != nil {
 			return
 		}
-		c := &conn{to: m, outside: true, hangUp: there.Close}
 		s.mu.Lock()
-		if err = s.accept(c); err == nil {
-			s.serving.Go(func() {
-				s.serve(c, there)
-				s.hangUp(c)
-			})
-		}
+		err = s.accept(&conn{Conn: there, to: m, outside: true})
 		s.mu.Unlock()
 		if err != nil {
 			_ = there.Close()
@@ -153,32 +148,33 @@ func (s *Server) listen(listener net.Listener, m *member) {
 	}
 }
 
-// serve answers the commands of a connection, one after the other, until it breaks.
-func (s *Server) serve(c *conn, there net.Conn) {
+// serve answers the commands of a connection, one after the other, until it breaks. A request on its way is executed
+// all the same.
+func (s *Server) serve(c *conn) {
+	defer s.hangUp(c)
 	for {
-		message, err := wire.Read(there)
+		message, err := wire.Read(c)
 		if err != nil {
 			return
 		}
-		reply, later := s.receive(c, message)
-		if later != nil {
-			reply = later()
-		}
-		if reply == nil {
+		command, ok := parse(message)
+		if !ok {
 			return
 		}
-		if _, err := there.Write(reply); err != nil {
+		reply := s.answer(c, command)
+		switch {
+		case value.IsMissing(reply):
+			return
+		case message.Unanswered():
+			continue
+		}
+		out, err := message.Reply(bson.Raw(reply.Value))
+		if err == nil {
+			_, err = c.Write(out)
+		}
+		if err != nil {
 			return
 		}
-	}
-}
-
-// background runs what ends at the server's end, unless that has come.
-func (s *Server) background(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
-		s.serving.Go(f)
 	}
 }
 
@@ -193,7 +189,7 @@ func (s *Server) hangUp(c *conn) {
 func (s *Server) hangUpAll(which func(*conn) bool) {
 	for c := range s.conns {
 		if which(c) {
-			_ = c.hangUp()
+			_ = c.Close()
 			delete(s.conns, c)
 		}
 	}
@@ -205,30 +201,6 @@ func (s *Server) URI() string { return s.uri(names[s.topology]) }
 func (s *Server) uri(addresses []string) string {
 	query := map[topology]string{replicaSet: "?replicaSet=" + setName}[s.topology]
 	return "mongodb://" + strings.Join(addresses, ",") + "/" + query
-}
-
-// receive answers a message: at once, or by a function that waits. The answer is empty if the sender wants none, and nil
-// if the connection is to break.
-func (s *Server) receive(c *conn, message wire.Message) (reply []byte, later func() []byte) {
-	command, ok := parse(message)
-	if !ok {
-		return nil, nil
-	}
-	finish := func(reply bson.RawValue) []byte {
-		switch {
-		case value.IsMissing(reply):
-			return nil
-		case message.Unanswered():
-			return []byte{}
-		}
-		out, _ := message.Reply(bson.Raw(reply.Value))
-		return out
-	}
-	answer, wait := s.answer(c, command)
-	if wait != nil {
-		return nil, func() []byte { return finish(wait()) }
-	}
-	return finish(answer), nil
 }
 
 // parse reads a command: a document, and lists of documents beside it. ok is false if the message is malformed.
@@ -248,43 +220,26 @@ func parse(message wire.Message) (command value.Document, ok bool) {
 	return command, true
 }
 
-// answer is a member's reply to a command, or none if the connection is to break. A reply that can't be given yet is that
-// of the function.
-func (s *Server) answer(from *conn, command value.Document) (reply bson.RawValue, later func() bson.RawValue) {
+// answer is a member's reply to a command, or none if the connection is to break. It waits until a reply can be given.
+func (s *Server) answer(from *conn, command value.Document) bson.RawValue {
 	m := from.to
 	if name := command[0].Key; strings.EqualFold(name, "hello") || strings.EqualFold(name, "isMaster") {
 		return s.hello(from, command)
 	}
-	breaks := func() bson.RawValue {
-		s.wait(m, breaking)
-		return value.Missing
-	}
 	met, refusal, delay := s.take(command)
 	switch met {
 	case refused:
-		return s.refuse(m, refusal), nil
-	case requestLost:
-		return value.Missing, breaks
-	case replyLost:
-		p := s.execute(m, command)
-		return value.Missing, func() bson.RawValue {
-			s.ready(m, p)
-			return breaks()
+		return s.refuse(m, refusal)
+	case requestLost, replyLost:
+		if met == replyLost {
+			s.ready(m, s.execute(m, command))
 		}
+		s.wait(m, breaking)
+		return value.Missing
 	case delayed:
-		l := s.delay(m, command, delay)
-		return value.Missing, func() bson.RawValue {
-			if !s.arrived(l, delay) {
-				return value.Missing
-			}
-			return s.kept(m, l.promise)
-		}
+		return s.arrived(m, command, delay)
 	}
-	p := s.execute(m, command)
-	if reply, decided, _, _ := s.keeps(m, &p); decided {
-		return reply, nil
-	}
-	return value.Missing, func() bson.RawValue { return s.kept(m, p) }
+	return s.kept(m, s.execute(m, command))
 }
 
 // changes are the codes by which a member says that its state changes.
@@ -325,7 +280,7 @@ func (s *Server) wait(m *member, d time.Duration) bool {
 
 // hello is what a member says of itself. If the asker knows that already, the member
 // waits until it changes.
-func (s *Server) hello(from *conn, command value.Document) (reply bson.RawValue, later func() bson.RawValue) {
+func (s *Server) hello(from *conn, command value.Document) bson.RawValue {
 	known, awaits := value.Whole(value.Get(command.Get("topologyVersion"), "counter"))
 	describe := func() (reply bson.RawValue, same bool, changed chan struct{}) {
 		s.mu.Lock()
@@ -334,26 +289,19 @@ func (s *Server) hello(from *conn, command value.Document) (reply bson.RawValue,
 	}
 	said, same, changed := describe()
 	if !awaits || !same {
-		return said, nil
+		return said
 	}
 	// A driver that is disconnected just before its hello waits for the answer: so the first ones come soon.
 	from.patient = min(max(10*time.Millisecond, 2*from.patient), time.Hour)
 	patience := min(limit(command, "maxAwaitTimeMS"), from.patient)
-	return value.Missing, func() bson.RawValue {
-		over := time.NewTimer(patience)
-		defer over.Stop()
-		for same {
-			select {
-			case <-changed:
-				said, same, changed = describe()
-			case <-over.C:
-				return said
-			case <-s.ended:
-				return value.Missing
-			}
+	until := time.Now().Add(patience)
+	for rest := patience; same && rest > 0; rest = time.Until(until) {
+		if !s.pause(changed, rest) {
+			return value.Missing
 		}
-		return said
+		said, same, changed = describe()
 	}
+	return said
 }
 
 // description is what a member says of itself, with the addresses that the asker can reach. It needs the mutex.

@@ -19,7 +19,8 @@ var errBroken = errors.New("faultnet: connection broken on purpose")
 // the reply before it writes the next message.
 type conn struct {
 	net.Conn
-	net *Net
+	net   *Net
+	again func(context.Context) (net.Conn, error) // connects to the same address
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -176,13 +177,12 @@ func (c *conn) answer(f *Fault, message wire.Message, body bson.Raw) {
 
 // later sends the message by its own connection when the fault is let go.
 func (c *conn) later(f *Fault, message []byte) {
-	address := c.RemoteAddr()
 	go func() {
 		<-f.let
 		f.finish(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			fresh, err := c.net.dial(ctx, address.Network(), address.String())
+			fresh, err := c.again(ctx)
 			if err != nil {
 				return err
 			}

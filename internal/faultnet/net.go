@@ -151,7 +151,8 @@ func (n *Net) DialContext(ctx context.Context, network, address string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	opened := &conn{Conn: newLate(c, n.latency), net: n, closed: make(chan struct{})}
+	again := func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, network, address) }
+	opened := &conn{Conn: newLate(c, n.latency), net: n, again: again, closed: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.open[opened] = struct{}{}
