@@ -43,10 +43,7 @@ func (c *replicas) at(address string, opts ...options.Lister[options.CollectionO
 	return client.Database("test").Collection("orders", opts...)
 }
 
-func add(ctx context.Context, coll *mongo.Collection) error {
-	_, err := coll.UpdateOne(ctx, order, bson.M{"$inc": bson.M{"total": 1}})
-	return err
-}
+var add = updates(order, bson.M{"$inc": bson.M{"total": 1}})
 
 func total(t *testing.T, coll *mongo.Collection) int {
 	t.Helper()

@@ -54,6 +54,28 @@ func totalIn(ctx context.Context, t *testing.T, coll *mongo.Collection) int {
 	return stored.Total
 }
 
+// write is one that is sent in a transaction, or beside it.
+type write = func(context.Context, *mongo.Collection) error
+
+func updates(filter, u any, opts ...options.Lister[options.UpdateOneOptions]) write {
+	return func(ctx context.Context, coll *mongo.Collection) error {
+		_, err := coll.UpdateOne(ctx, filter, u, opts...)
+		return err
+	}
+}
+
+func inserts(document any) write {
+	return func(ctx context.Context, coll *mongo.Collection) error {
+		_, err := coll.InsertOne(ctx, document)
+		return err
+	}
+}
+
+func deletes(ctx context.Context, coll *mongo.Collection) error {
+	_, err := coll.DeleteOne(ctx, order)
+	return err
+}
+
 func labelled(err error, label string) bool {
 	server := mongo.ServerError(nil)
 	return asServer(err, &server) && server.HasErrorLabel(label)
@@ -66,47 +88,31 @@ func conflicts(err error) bool {
 // What another one has written, open or since the snapshot, ends a transaction with a conflict, also what is as it was. One that
 // begins afterwards succeeds. This is as measured on MongoDB 5.0.7.
 func TestWriteConflicts(t *testing.T) {
-	upsert := func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := coll.UpdateOne(ctx, order, bson.M{"$set": bson.M{"total": 5}}, options.UpdateOne().SetUpsert(true))
-		return err
-	}
-	remove := func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := coll.DeleteOne(ctx, order)
-		return err
-	}
-	insert := func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := coll.InsertOne(ctx, bson.M{"_id": 1, "total": 9})
-		return err
-	}
-	type write = func(context.Context, *mongo.Collection) error
+	upsert := updates(order, bson.M{"$set": bson.M{"total": 5}}, options.UpdateOne().SetUpsert(true))
+	insert := inserts(bson.M{"_id": 1, "total": 9})
+	same := updates(order, bson.M{"$set": bson.M{"total": 0}})
 	for name, c := range map[string]struct {
 		there bool
 		since []write
 		then  write
 		code  int
 	}{
-		"updated": {true, []write{add}, add, 112},
-		"updated, and not changed": {true, []write{add}, func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, order, bson.M{"$set": bson.M{"total": 0}})
-			return err
-		}, 0},
-		"inserted":                       {false, []write{upsert}, insert, 112},
-		"inserted, and only updated":     {false, []write{upsert}, add, 0},
-		"inserted and deleted":           {false, []write{upsert, remove}, upsert, 112},
-		"deleted":                        {true, []write{remove}, upsert, 112},
-		"deleted and inserted as it was": {true, []write{remove, upsert}, remove, 112},
-		"there before":                   {true, nil, insert, 11000},
-		"nothing":                        {true, []write{func(ctx context.Context, coll *mongo.Collection) error { return nil }}, add, 0},
-		"a write that has changed nothing": {true, []write{func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, order, bson.M{"$set": bson.M{"total": 0}})
-			return err
-		}}, add, 0},
+		"updated":                          {true, []write{add}, add, 112},
+		"updated, and not changed":         {true, []write{add}, same, 0},
+		"inserted":                         {false, []write{upsert}, insert, 112},
+		"inserted, and only updated":       {false, []write{upsert}, add, 0},
+		"inserted and deleted":             {false, []write{upsert, deletes}, upsert, 112},
+		"deleted":                          {true, []write{deletes}, upsert, 112},
+		"deleted and inserted as it was":   {true, []write{deletes, upsert}, deletes, 112},
+		"there before":                     {true, nil, insert, 11000},
+		"nothing":                          {true, nil, add, 0},
+		"a write that has changed nothing": {true, []write{same}, add, 0},
 	} {
 		for _, open := range []bool{false, true} { // the other one is a transaction that is open
 			t.Run(name, func(t *testing.T) {
 				onClusters(t, func(t *testing.T, mem *locktest.Server, orders *mongo.Collection) {
 					if !c.there {
-						check(t, remove(t.Context(), orders))
+						check(t, deletes(t.Context(), orders))
 					}
 					ctx, session := within(t, mem.Client())
 					totalIn(ctx, t, orders)
@@ -161,45 +167,23 @@ func TestWritesWaitForATransaction(t *testing.T) {
 	upsert := options.UpdateOne().SetUpsert(true)
 	set := bson.M{"$set": bson.M{"by": "other"}}
 	for name, c := range map[string]struct {
-		write  func(ctx context.Context, coll *mongo.Collection) error
+		write  write
 		waits  bool
 		commit int // the code after a commit
 	}{
-		"update": {add, true, 0},
-		"update of nothing": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, order, bson.M{"$set": bson.M{"total": 0}})
-			return err
-		}, false, 0},
-		"update of another": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, bson.M{"_id": 2}, set)
-			return err
-		}, false, 0},
-		"update of what is not yet": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, bson.M{"_id": 3}, set)
-			return err
-		}, false, 0},
-		"delete": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.DeleteOne(ctx, order)
-			return err
-		}, true, 0},
+		"update":                    {add, true, 0},
+		"update of nothing":         {updates(order, bson.M{"$set": bson.M{"total": 0}}), false, 0},
+		"update of another":         {updates(bson.M{"_id": 2}, set), false, 0},
+		"update of what is not yet": {updates(bson.M{"_id": 3}, set), false, 0},
+		"delete":                    {deletes, true, 0},
 		"findAndModify": {func(ctx context.Context, coll *mongo.Collection) error {
 			return coll.FindOneAndUpdate(ctx, order, set).Err()
 		}, true, 0},
-		"upsert of its insert": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, bson.M{"_id": 3}, set, upsert)
-			return err
-		}, true, 0},
-		"upsert of more than its key": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, bson.M{"_id": 3, "n": 1}, set, upsert)
-			return err
-		}, true, 11000},
-		"insert": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.InsertOne(ctx, bson.M{"_id": 3})
-			return err
-		}, true, 11000},
+		"upsert of its insert":        {updates(bson.M{"_id": 3}, set, upsert), true, 0},
+		"upsert of more than its key": {updates(bson.M{"_id": 3, "n": 1}, set, upsert), true, 11000},
+		"insert":                      {inserts(bson.M{"_id": 3}), true, 11000},
 		"insert into its collection": {func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.Database().Collection("new").InsertOne(ctx, bson.M{"_id": 2})
-			return err
+			return inserts(bson.M{"_id": 2})(ctx, coll.Database().Collection("new"))
 		}, true, 0},
 		"drop":         {func(ctx context.Context, coll *mongo.Collection) error { return coll.Drop(ctx) }, true, 0},
 		"a find of it": {func(ctx context.Context, coll *mongo.Collection) error { return coll.FindOne(ctx, order).Err() }, false, 0},
