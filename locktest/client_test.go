@@ -9,23 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
-
-// connects makes clients of a server in memory, and of the real one.
-func connects(t *testing.T) map[string]func(*options.ClientOptions) (*mongo.Client, error) {
-	uri := mongotest.URI(t)
-	return map[string]func(*options.ClientOptions) (*mongo.Client, error){
-		"memory": func(opts *options.ClientOptions) (*mongo.Client, error) { return locktest.New(t).Connect(opts), nil },
-		"server": func(opts *options.ClientOptions) (*mongo.Client, error) { return mongo.Connect(opts.ApplyURI(uri)) },
-	}
-}
 
 // A program whose commands go on at the end of its test ends with its client. (In the
 // driver, a command that looks for a server while its client is disconnected doesn't
@@ -61,73 +49,6 @@ func TestSelection(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 	})
-}
-
-// What a program can see of a command's error and its events is the same.
-func TestErrorsAreTheServers(t *testing.T) {
-	for what, run := range map[string]func(context.Context, *mongo.Collection) error{
-		"insert a duplicate": func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.InsertOne(ctx, bson.M{"_id": 1})
-			return err
-		},
-		"update to a duplicate": func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, bson.M{"_id": 2}, bson.M{"$set": bson.M{"n": 1}})
-			return err
-		},
-		"change the _id": func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.UpdateOne(ctx, bson.M{"_id": 1}, bson.M{"$set": bson.M{"_id": 3}})
-			return err
-		},
-		"conflicting operators": func(ctx context.Context, coll *mongo.Collection) error {
-			return coll.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.D{{Key: "$set", Value: bson.M{"n": 1}}, {Key: "$inc", Value: bson.M{"n": 1}}}).Err()
-		},
-		"a type": func(ctx context.Context, coll *mongo.Collection) error {
-			return coll.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"s": 1}}).Err()
-		},
-		"a bad value": func(ctx context.Context, coll *mongo.Collection) error {
-			return coll.FindOne(ctx, bson.M{"n": bson.M{"$in": 1}}).Err()
-		},
-		"an _id with a dollar": func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.InsertOne(ctx, bson.M{"_id": bson.M{"$x": 1}})
-			return err
-		},
-		"nothing": func(ctx context.Context, coll *mongo.Collection) error {
-			return coll.FindOneAndDelete(ctx, bson.M{"_id": 9}).Err()
-		},
-		"unacknowledged": func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.Database().Collection(coll.Name(), options.Collection().SetWriteConcern(writeconcern.Unacknowledged())).DeleteOne(ctx, bson.M{"_id": 9})
-			return err
-		},
-		"bulk": func(ctx context.Context, coll *mongo.Collection) error {
-			_, err := coll.BulkWrite(ctx, []mongo.WriteModel{mongo.NewInsertOneModel().SetDocument(bson.M{"_id": 1}), mongo.NewInsertOneModel().SetDocument(bson.M{"_id": 2})}, options.BulkWrite().SetOrdered(false))
-			return err
-		},
-	} {
-		seen := map[string]string{}
-		for name, connect := range connects(t) {
-			var events string
-			client, err := connect(options.Client().SetMonitor(&event.CommandMonitor{
-				Started:   func(_ context.Context, e *event.CommandStartedEvent) { events += " started " + e.CommandName },
-				Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { events += " succeeded " + e.CommandName },
-				Failed:    func(_ context.Context, e *event.CommandFailedEvent) { events += " failed " + e.CommandName },
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { check(t, client.Disconnect(context.Background())) })
-			coll := client.Database(mongotest.Database(t).Name()).Collection("errors")
-			_, err = coll.InsertMany(t.Context(), []any{bson.M{"_id": 1, "n": 1, "s": "text"}, bson.M{"_id": 2, "n": 2}})
-			check(t, err)
-			_, err = coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.M{"n": 1}, Options: options.Index().SetUnique(true)})
-			check(t, err)
-			events = ""
-			err = run(t.Context(), coll)
-			seen[name] = fmt.Sprint(asked(err), events)
-		}
-		if seen["memory"] != seen["server"] {
-			t.Errorf("%s\nmemory: %s\nserver: %s", what, seen["memory"], seen["server"])
-		}
-	}
 }
 
 // asked is what a program can ask an error.

@@ -9,25 +9,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// written is what a command answers, without the _ids that a server makes.
-func written(result any, err error) string {
-	switch r := result.(type) {
-	case *mongo.UpdateResult:
-		if r != nil {
-			return fmt.Sprintf("matched %d, modified %d, upserted %d %v, %s", r.MatchedCount, r.ModifiedCount, r.UpsertedCount, r.UpsertedID, kindOf(err))
-		}
-	case *mongo.BulkWriteResult:
-		if r != nil {
-			return fmt.Sprintf("inserted %d, matched %d, modified %d, deleted %d, upserted %v, %s", r.InsertedCount, r.MatchedCount, r.ModifiedCount, r.DeletedCount, r.UpsertedIDs, kindOf(err))
-		}
-	case *mongo.DeleteResult:
-		if r != nil {
-			return fmt.Sprintf("deleted %d, %s", r.DeletedCount, kindOf(err))
-		}
+// written is what a command answers. (None of those here has the server make an _id.)
+func written[T any](result *T, err error) string {
+	if result == nil {
+		return kindOf(err)
 	}
-	return kindOf(err)
+	return fmt.Sprintf("%+v, %s", *result, kindOf(err))
 }
 
 func kindOf(err error) string {
@@ -44,7 +34,8 @@ func kindOf(err error) string {
 // three are the documents that each write meets.
 var three = []any{d{{"_id", 1}, {"n", 1}, {"s", "a"}}, d{{"_id", 2}, {"n", 2}, {"s", "b"}}, d{{"_id", 3}, {"n", 3}, {"s", "a"}}}
 
-// Writes that were not recorded do the same in memory and on the server. What was recorded, package recorded compares.
+// Writes that were not recorded do the same in memory and on the server, and a program can see the same of their errors.
+// What was recorded, package recorded compares.
 func TestWritesAreTheServers(t *testing.T) {
 	colls := both(t)
 	inc := op("$inc", d{{"n", 10}})
@@ -131,6 +122,42 @@ func TestWritesAreTheServers(t *testing.T) {
 			_, zero := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"k", 0}}})
 			_, empty := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"k..l", 1}}})
 			return fmt.Sprint(kindOf(hashed), kindOf(zero), kindOf(empty))
+		}},
+		{"error: a duplicate", func(c *mongo.Collection) string {
+			_, err := c.InsertOne(t.Context(), d{{"_id", 1}})
+			return asked(err)
+		}},
+		{"error: duplicates in a bulk", func(c *mongo.Collection) string {
+			_, err := c.BulkWrite(t.Context(), []mongo.WriteModel{
+				mongo.NewInsertOneModel().SetDocument(d{{"_id", 1}}),
+				mongo.NewInsertOneModel().SetDocument(d{{"_id", 2}}),
+			}, options.BulkWrite().SetOrdered(false))
+			return asked(err)
+		}},
+		{"error: another _id", func(c *mongo.Collection) string {
+			_, err := c.UpdateOne(t.Context(), d{{"_id", 1}}, op("$set", d{{"_id", 3}}))
+			return asked(err)
+		}},
+		{"error: an _id with a dollar", func(c *mongo.Collection) string {
+			_, err := c.InsertOne(t.Context(), d{{"_id", d{{"$x", 1}}}})
+			return asked(err)
+		}},
+		{"error: conflicting operators", func(c *mongo.Collection) string {
+			return asked(c.FindOneAndUpdate(t.Context(), d{{"_id", 1}}, d{{"$set", d{{"n", 1}}}, {"$inc", d{{"n", 1}}}}).Err())
+		}},
+		{"error: a type", func(c *mongo.Collection) string {
+			return asked(c.FindOneAndUpdate(t.Context(), d{{"_id", 1}}, op("$inc", d{{"s", 1}})).Err())
+		}},
+		{"error: a bad value", func(c *mongo.Collection) string {
+			return asked(c.FindOne(t.Context(), d{{"n", op("$in", 1)}}).Err())
+		}},
+		{"error: nothing", func(c *mongo.Collection) string {
+			return asked(c.FindOneAndDelete(t.Context(), d{{"_id", 9}}).Err())
+		}},
+		{"error: unacknowledged", func(c *mongo.Collection) string {
+			unacknowledged := options.Collection().SetWriteConcern(writeconcern.Unacknowledged())
+			_, err := c.Database().Collection(c.Name(), unacknowledged).DeleteOne(t.Context(), d{{"_id", 9}})
+			return asked(err)
 		}},
 		{"aggregate: count", func(c *mongo.Collection) string { return all(c, op("$match", d{{"s", "a"}}), op("$count", "n")) }},
 		{"aggregate: all", func(c *mongo.Collection) string { return all(c) }},
