@@ -198,25 +198,3 @@ func TestADuplicateKeySaysWhich(t *testing.T) {
 		}
 	}
 }
-
-// Where a string becomes a name, one with a null byte is refused: it would end there.
-func TestNoNameHasANullByte(t *testing.T) {
-	ctx := t.Context()
-	orders := collection(t, locktest.New(t), bson.M{"_id": 1, "total": 1})
-	for name, run := range map[string]func() error{
-		"$unset": func() error {
-			_, err := orders.UpdateOne(ctx, order, bson.A{bson.M{"$unset": "total\x00b"}})
-			return err
-		},
-		"$count": func() error { _, err := orders.Aggregate(ctx, bson.A{bson.M{"$count": "a\x00b"}}); return err },
-		"a path": func() error { return orders.FindOne(ctx, bson.M{"$expr": bson.M{"$eq": bson.A{"$a\x00b", 1}}}).Err() },
-		"a collection": func() error {
-			_, err := orders.Database().Collection("a\x00b").InsertOne(ctx, bson.M{"_id": 1})
-			return err
-		},
-	} {
-		if err := run(); code(err) == 0 {
-			t.Errorf("%s is not refused: %v", name, err)
-		}
-	}
-}
