@@ -10,14 +10,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Each member has its own clock.
+// Each member has its own clock, which $$NOW and $currentDate show.
 func TestClocksOfMembers(t *testing.T) {
 	onCluster(t, func(t *testing.T, c *replicas) {
-		stamp := func() time.Duration {
+		ahead := func(u any) time.Duration {
 			var stored struct{ At time.Time }
-			at := options.FindOneAndUpdate().SetReturnDocument(options.After)
-			check(t, c.orders.FindOneAndUpdate(t.Context(), order, mongo.Pipeline{{{Key: "$set", Value: bson.M{"at": "$$NOW"}}}}, at).Decode(&stored))
+			after := options.FindOneAndUpdate().SetReturnDocument(options.After)
+			check(t, c.orders.FindOneAndUpdate(t.Context(), order, u, after).Decode(&stored))
 			return time.Until(stored.At).Round(time.Second)
+		}
+		stamp := func() time.Duration {
+			now := ahead(mongo.Pipeline{{{Key: "$set", Value: bson.M{"at": "$$NOW"}}}})
+			if date := ahead(bson.M{"$currentDate": bson.M{"at": true}}); date != now {
+				t.Errorf("$$NOW is ahead by %v, and $currentDate by %v", now, date)
+			}
+			return now
 		}
 		if got := stamp(); got != 0 {
 			t.Errorf("a clock that nobody turned is ahead by %v", got)

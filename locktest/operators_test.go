@@ -2,7 +2,6 @@ package locktest_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest"
@@ -83,24 +82,6 @@ func TestOperatorsAsInTheSource(t *testing.T) {
 		}
 		if err != nil || len(got) != 1 || got[0].String() != c.want {
 			t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
-		}
-	}
-}
-
-// The server's date is the clock's.
-func TestCurrentDate(t *testing.T) {
-	mem := locktest.New(t)
-	coll := collection(t, mem, d{{"_id", 1}})
-	mem.Advance(time.Hour)
-	before := mem.Now().Truncate(time.Millisecond)
-	for name, u := range map[string]any{
-		"$currentDate": op("$currentDate", d{{"at", true}}),
-		"$$NOW":        a{op("$set", d{{"at", "$$NOW"}})},
-	} {
-		var got struct{ At time.Time }
-		check(t, coll.FindOneAndUpdate(t.Context(), d{{"_id", 1}}, u, options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&got))
-		if got.At.Before(before) || got.At.After(mem.Now()) {
-			t.Errorf("%s is %v, and the clock's %v", name, got.At, before)
 		}
 	}
 }
