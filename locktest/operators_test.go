@@ -28,14 +28,6 @@ func (of d) MarshalBSON() ([]byte, error) {
 	return bson.Marshal(all)
 }
 
-func (of d) String() string {
-	raw, err := bson.Marshal(of)
-	if err != nil {
-		return err.Error()
-	}
-	return bson.Raw(raw).String()
-}
-
 // op is {name: operand}.
 func op(name string, operand any) d { return d{{name, operand}} }
 
@@ -43,17 +35,6 @@ func op(name string, operand any) d { return d{{name, operand}} }
 func both(t *testing.T) map[string]*mongo.Collection {
 	mem := locktest.New(t).Collection("operators")
 	return map[string]*mongo.Collection{"memory": mem, "server": mongotest.Database(t).Collection("operators")}
-}
-
-// compare runs one case on both, and prints it.
-func compare(t *testing.T, colls map[string]*mongo.Collection, name string, run func(*mongo.Collection) string) {
-	t.Helper()
-	memory, server := run(colls["memory"]), run(colls["server"])
-	if memory != server {
-		t.Errorf("%s\nmemory: %s\nserver: %s", name, memory, server)
-		return
-	}
-	t.Logf("same: %s", name)
 }
 
 // What was not recorded is as MongoDB's source has it.

@@ -51,6 +51,10 @@ func TestUnsupported(t *testing.T) {
 		"an unknown variable":    {expr(bson.M{"$filter": bson.M{"input": bson.A{1}, "as": "x", "cond": "$$y"}}), "undefined variable: y"},
 		"one that has ended":     {expr(bson.A{bson.M{"$let": bson.M{"vars": bson.M{"x": 1}, "in": "$$x"}}, "$$x"}), "undefined variable: x"},
 		"one in a filter":        {find(bson.M{"_id": 9, "$expr": "$$x"}), "undefined variable: x"},
+		"$expr in an array filter": {func() error {
+			_, err := orders.UpdateOne(ctx, one, bson.M{"$set": bson.M{"items.$[x]": 3}}, options.UpdateOne().SetArrayFilters([]any{bson.M{"x.$expr": bson.M{"a": bson.M{"$nope": 1}}}}))
+			return err
+		}, "in an array filter"},
 		"a stage": {func() error {
 			_, err := orders.Aggregate(ctx, bson.A{bson.M{"$lookup": bson.M{"from": "x"}}})
 			return err

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/expr"
@@ -16,7 +18,8 @@ type Query struct {
 	Strict bool // see [expr.Scope]
 }
 
-// Match reports whether a document matches a filter, which [Check] has passed.
+// Match reports whether a document matches a filter, which [Query.Check] has passed. Only
+// an $expr can have an error.
 func (q Query) Match(filter, document bson.RawValue) (bool, error) {
 	m := &matcher{query: q}
 	matches := m.document(filter, document)
@@ -25,10 +28,8 @@ func (q Query) Match(filter, document bson.RawValue) (bool, error) {
 
 // MatchValue reports whether a value passes a condition, which [CheckCondition] has
 // passed: operators, or a value that it must equal.
-func (q Query) MatchValue(condition, v bson.RawValue) (bool, error) {
-	m := &matcher{query: q}
-	matches := m.field(v, nil, condition)
-	return matches, m.err
+func (q Query) MatchValue(condition, v bson.RawValue) bool {
+	return (&matcher{query: q}).field(v, nil, condition)
 }
 
 // IsOperators reports whether a condition consists of operators.
@@ -44,13 +45,6 @@ type matcher struct {
 	query Query
 	whole bool // an array counts as itself, and its elements don't: an $elemMatch has chosen it
 	err   error
-}
-
-func (m *matcher) refuse(err error) bool {
-	if m.err == nil {
-		m.err = err
-	}
-	return false
 }
 
 // document matches all parts of a filter.
@@ -73,41 +67,32 @@ func (m *matcher) document(filter, document bson.RawValue) bool {
 func (m *matcher) joint(name string, condition, document bson.RawValue) bool {
 	switch name {
 	case "$and":
-		return m.each(condition, document, false) == 0
+		return !m.filters(condition, document, false)
 	case "$or":
-		return m.each(condition, document, true) > 0
+		return m.filters(condition, document, true)
 	case "$nor":
-		return m.each(condition, document, true) == 0
+		return !m.filters(condition, document, true)
 	case "$expr":
 		scope := (&expr.Scope{Root: document, Now: m.query.Now, Strict: m.query.Strict}).With(m.query.Let)
 		v, err := scope.Eval(condition)
-		if err != nil {
-			return m.refuse(err)
-		}
-		return value.Truth(v)
-	case "$comment":
+		m.err = cmp.Or(m.err, err)
+		return err == nil && value.Truth(v)
+	default: // $comment
 		return true
-	default:
-		return m.refuse(value.Unsupported("the query operator %s", name))
 	}
 }
 
-// each counts the filters of a list that match, or don't, and ends with the first
-// one.
-func (m *matcher) each(list, document bson.RawValue, matching bool) (n int) {
-	filters := value.Elements(list)
-	for _, filter := range filters {
-		if m.document(filter, document) == matching {
-			return 1
-		}
-	}
-	return 0
+// filters reports whether a filter of a list matches, or one doesn't.
+func (m *matcher) filters(list, document bson.RawValue, matching bool) bool {
+	return slices.ContainsFunc(value.Elements(list), func(filter bson.RawValue) bool {
+		return m.document(filter, document) == matching
+	})
 }
 
 // field matches what a path leads to with a condition.
 func (m *matcher) field(v bson.RawValue, path []string, condition bson.RawValue) bool {
 	if !IsOperators(condition) {
-		return find(v, path, m.some(m.equals(condition)))
+		return find(v, path, m.some(equals(condition)))
 	}
 	for name, operand := range value.Fields(condition) {
 		if !m.operator(v, path, name, operand, condition) || m.err != nil {
@@ -119,9 +104,9 @@ func (m *matcher) field(v bson.RawValue, path []string, condition bson.RawValue)
 
 // equals is the test of equality. A missing value equals null; a regular
 // expression equals the texts that match it.
-func (m *matcher) equals(wanted bson.RawValue) func(bson.RawValue) bool {
+func equals(wanted bson.RawValue) func(bson.RawValue) bool {
 	if pattern, flags, ok := wanted.RegexOK(); ok {
-		return m.matches(pattern, flags)
+		return matching(pattern, flags)
 	}
 	return exactly(wanted)
 }

@@ -1,7 +1,7 @@
 package query
 
 import (
-	"cmp"
+	"slices"
 
 	"github.com/doclock/doclock/locktest/internal/regex"
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -24,21 +24,19 @@ func (m *matcher) operator(v bson.RawValue, path []string, name string, operand,
 	case "$lte":
 		return find(v, path, m.some(ordered(operand, func(c int) bool { return c <= 0 })))
 	case "$in":
-		return find(v, path, m.some(m.among(operand)))
+		return find(v, path, m.some(among(operand)))
 	case "$nin":
-		return !find(v, path, m.some(m.among(operand)))
+		return !find(v, path, m.some(among(operand)))
 	case "$not":
 		return !m.field(v, path, operand)
 	case "$exists":
 		there := find(v, path, itself(func(v bson.RawValue) bool { return !value.IsMissing(v) }))
 		return there == value.Truth(operand)
 	case "$type":
-		return find(v, path, m.some(m.typed(operand)))
+		return find(v, path, m.some(typed(operand)))
 	case "$regex":
 		pattern, flags, _ := regexOf(condition)
-		return find(v, path, m.some(m.matches(pattern, flags)))
-	case "$options", "$comment":
-		return true
+		return find(v, path, m.some(matching(pattern, flags)))
 	case "$size":
 		n, _ := value.Whole(operand)
 		return find(v, path, itself(func(v bson.RawValue) bool {
@@ -53,8 +51,8 @@ func (m *matcher) operator(v bson.RawValue, path []string, name string, operand,
 		return len(value.Elements(operand)) > 0
 	case "$elemMatch":
 		return find(v, path, itself(m.elemMatch(operand)))
-	default:
-		return m.refuse(value.Unsupported("the query operator %s", name))
+	default: // $options and $comment
+		return true
 	}
 }
 
@@ -73,7 +71,6 @@ func (m *matcher) elemMatch(condition bson.RawValue) func(bson.RawValue) bool {
 	ofValues := ofValues(condition)
 	inner := &matcher{query: m.query, whole: ofValues}
 	return func(v bson.RawValue) bool {
-		defer func() { m.err = cmp.Or(m.err, inner.err) }()
 		for _, element := range value.Elements(v) {
 			switch {
 			case ofValues && inner.field(element, nil, condition):
@@ -95,8 +92,10 @@ func ordered(operand bson.RawValue, holds func(int) bool) func(bson.RawValue) bo
 			return false
 		case value.IsNumber(operand) && (value.IsNaN(v) || value.IsNaN(operand)):
 			return value.Equal(v, operand) && holds(0)
+		case value.IsNullish(v) && value.IsNullish(operand):
+			return holds(0)
 		default:
-			return holds(compared(v, operand))
+			return holds(value.Compare(v, operand))
 		}
 	}
 }
@@ -114,49 +113,32 @@ func alike(a, b bson.RawValue) bool {
 	}
 }
 
-func compared(a, b bson.RawValue) int {
-	if value.IsNullish(a) && value.IsNullish(b) {
-		return 0
-	}
-	return value.Compare(a, b)
-}
-
-func (m *matcher) among(list bson.RawValue) func(bson.RawValue) bool {
+func among(list bson.RawValue) func(bson.RawValue) bool {
 	var tests []func(bson.RawValue) bool
 	for _, wanted := range value.Elements(list) {
-		tests = append(tests, m.equals(wanted))
+		tests = append(tests, equals(wanted))
 	}
 	return func(v bson.RawValue) bool {
-		for _, test := range tests {
-			if test(v) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(tests, func(test func(bson.RawValue) bool) bool { return test(v) })
 	}
 }
 
 // typed is the test of a type, or of several.
-func (m *matcher) typed(operand bson.RawValue) func(bson.RawValue) bool {
+func typed(operand bson.RawValue) func(bson.RawValue) bool {
 	types := []bson.RawValue{operand}
 	if value.IsArray(operand) {
 		types = value.Elements(operand)
 	}
 	return func(v bson.RawValue) bool {
-		for _, t := range types {
-			has, err := value.HasType(v, t)
-			if err != nil {
-				m.refuse(err)
-			}
-			if has {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(types, func(t bson.RawValue) bool {
+			has, _ := value.HasType(v, t) // all are known
+			return has
+		})
 	}
 }
 
-func (m *matcher) matches(pattern, flags string) func(bson.RawValue) bool {
+// matching is the test of a regular expression, which can be compiled.
+func matching(pattern, flags string) func(bson.RawValue) bool {
 	return func(v bson.RawValue) bool {
 		if other, otherFlags, ok := v.RegexOK(); ok {
 			return other == pattern && otherFlags == flags
@@ -165,10 +147,7 @@ func (m *matcher) matches(pattern, flags string) func(bson.RawValue) bool {
 		if !ok {
 			return false
 		}
-		found, err := regex.Match(pattern, flags, text)
-		if err != nil {
-			m.refuse(err)
-		}
+		found, _ := regex.Match(pattern, flags, text)
 		return found
 	}
 }

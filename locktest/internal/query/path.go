@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -46,14 +47,7 @@ func findInEach(elements []bson.RawValue, path []string, visit visitor) bool {
 // some reports whether a value passes, or an element of it does if it is an array.
 func (m *matcher) some(test func(bson.RawValue) bool) visitor {
 	return func(v bson.RawValue, elements bool) bool {
-		if elements && !m.whole {
-			for _, element := range value.Elements(v) {
-				if test(element) {
-					return true
-				}
-			}
-		}
-		return test(v)
+		return elements && !m.whole && slices.ContainsFunc(value.Elements(v), test) || test(v)
 	}
 }
 

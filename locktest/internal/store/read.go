@@ -224,6 +224,9 @@ func checkCount(operand bson.RawValue) error {
 }
 
 func (c *command) matched(filter bson.RawValue, documents []bson.RawValue) (kept []bson.RawValue, err error) {
+	if err := c.query.Check(filter); err != nil {
+		return nil, err
+	}
 	for _, d := range documents {
 		matches, err := c.query.Match(filter, d)
 		if err != nil {

@@ -158,26 +158,18 @@ func pull(u Update, c change) (modifier, error) {
 		return nil, err
 	}
 	return onArray(c, func(elements []bson.RawValue) ([]bson.RawValue, error) {
-		var kept []bson.RawValue
-		for _, e := range elements {
-			var matches bool
-			var err error
+		return slices.DeleteFunc(elements, func(e bson.RawValue) bool {
 			switch {
-			case asFilter && value.IsDocument(e):
-				matches, err = u.Query.Match(c.operand, e)
-			case !asFilter && !asCondition:
-				matches = value.Equal(e, c.operand)
 			case asCondition:
-				matches, err = u.Query.MatchValue(c.operand, e)
+				return u.Query.MatchValue(c.operand, e)
+			case !asFilter:
+				return value.Equal(e, c.operand)
+			case !value.IsDocument(e):
+				return false
 			}
-			if err != nil {
-				return nil, err
-			}
-			if !matches {
-				kept = append(kept, e)
-			}
-		}
-		return kept, nil
+			matches, _ := u.Query.Match(c.operand, e) // it has no $expr
+			return matches
+		}), nil
 	}), nil
 }
 

@@ -85,11 +85,7 @@ func (u Update) expand(v bson.RawValue, path []string, filters map[string]bson.R
 			return nil, value.Refuse(value.BadValue, "The path must lead to an array in the document in order to apply array updates to '%s'", key)
 		}
 		for i, element := range value.Elements(v) {
-			passes, err := u.passes(filters[strings.TrimSuffix(identifier, "]")], element)
-			if err != nil {
-				return nil, err
-			}
-			if passes {
+			if u.passes(filters[strings.TrimSuffix(identifier, "]")], element) {
 				heads = append(heads, strconv.Itoa(i))
 			}
 		}
@@ -116,21 +112,20 @@ func (u Update) expand(v bson.RawValue, path []string, filters map[string]bson.R
 }
 
 // passes reports whether an element passes an array filter; each one passes none.
-func (u Update) passes(filter, element bson.RawValue) (bool, error) {
+func (u Update) passes(filter, element bson.RawValue) bool {
 	for key, condition := range value.Fields(filter) {
 		_, path, nested := strings.Cut(key, ".")
 		var passes bool
-		var err error
 		if nested {
-			passes, err = u.Query.Match(value.Document{{Key: path, Value: condition}}.Close(), element)
+			passes, _ = u.Query.Match(value.Document{{Key: path, Value: condition}}.Close(), element) // it has no $expr
 		} else {
-			passes, err = u.Query.MatchValue(condition, element)
+			passes = u.Query.MatchValue(condition, element)
 		}
-		if !passes || err != nil {
-			return false, err
+		if !passes {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // arrayFilters are the array filters by their identifiers.
@@ -141,7 +136,7 @@ func arrayFilters(list bson.RawValue) (map[string]bson.RawValue, error) {
 		for key, condition := range value.Fields(filter) {
 			identifier, _, _ := strings.Cut(key, ".")
 			switch {
-			case strings.HasPrefix(key, "$"):
+			case strings.HasPrefix(key, "$") || strings.Contains(key, ".$"):
 				return nil, value.Unsupported("%s in an array filter", key)
 			case name != "" && name != identifier:
 				return nil, value.Refuse(value.FailedToParse, "Error parsing array filter :: caused by :: Expected a single top-level field name, found '%s' and '%s'", name, identifier)
