@@ -26,8 +26,7 @@ func check(t testing.TB, err error) {
 
 func collection(t testing.TB, mem *locktest.Server, documents ...any) *mongo.Collection {
 	t.Helper()
-	coll := mem.Collection("orders", documents...)
-	return coll
+	return mem.Collection("orders", documents...)
 }
 
 // locker is one program's. What it left to the background is done before the test

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -14,7 +13,7 @@ import (
 type Guarded interface{ Guard() bson.D }
 
 // lose removes a lease's entry from one of the collections, by a command.
-func lose(lease Guarded, among []store.Place, run func(value.Document) bson.RawValue) error {
+func lose(lease Guarded, among []string, run func(value.Document) bson.RawValue) error {
 	if lease == nil {
 		return errors.New("locktest: the lease is nil; give one that was acquired from this server")
 	}
@@ -33,18 +32,19 @@ func lose(lease Guarded, among []store.Place, run func(value.Document) bson.RawV
 
 // pull removes an entry from the document that a guard matches, notes its fencing token as a
 // break does, and reports whether it was there.
-func pull(guard value.Document, entries string, entry bson.RawValue, among []store.Place, run func(value.Document) bson.RawValue) bool {
+func pull(guard value.Document, entries string, entry bson.RawValue, among []string, run func(value.Document) bson.RawValue) bool {
 	lock, _, _ := strings.Cut(entries, ".tags.")
 	pull := value.Document{
 		{Key: "$pull", Value: value.Document{{Key: entries, Value: entry}}.Close()},
 		{Key: "$max", Value: value.Document{{Key: lock + ".broken", Value: value.Get(entry, "fence")}}.Close()},
 	}
 	statement := value.Document{{Key: "q", Value: guard.Close()}, {Key: "u", Value: pull.Close()}}
-	for _, at := range among {
+	for _, namespace := range among {
+		database, name, _ := strings.Cut(namespace, ".")
 		reply := run(value.Document{
-			{Key: "update", Value: value.String(at.Name)},
+			{Key: "update", Value: value.String(name)},
 			{Key: "updates", Value: value.Array([]bson.RawValue{statement.Close()})},
-			{Key: "$db", Value: value.String(at.Database)},
+			{Key: "$db", Value: value.String(database)},
 		})
 		if n, _ := value.Whole(value.Get(reply, "n")); n > 0 {
 			return true

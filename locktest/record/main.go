@@ -90,15 +90,9 @@ func (r recorder) operators(ctx context.Context, path string) error {
 	values := recorded.Values(all)
 	return r.write(path, func(write func(any) error) error {
 		for _, o := range all {
-			recording, err := o.Recording(values)
-			if err != nil {
-				return err
-			}
-			outcome, err := recording.OnServer(ctx, r.db)
-			if err != nil {
-				return err
-			}
-			got, err := o.With(outcome)
+			got, err := o.Now(values, func(recording recorded.Recording) (recorded.Outcome, error) {
+				return recording.OnServer(ctx, r.db)
+			})
 			if err == nil && (r.beside == "" || !got.Equal(o)) {
 				err = write(got)
 			}

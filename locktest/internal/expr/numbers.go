@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -129,18 +128,12 @@ func (s *Scope) toLong(e bson.RawValue) bson.RawValue {
 			return s.refusef(241, "Failed to parse number %q in $convert", v.StringValue())
 		}
 		return value.Long(n)
-	case v.Type == bson.TypeDecimal128:
-		n, ok := value.Cut(v)
-		if !ok {
-			return s.refusef(241, "Conversion would overflow target type in $convert: %s", v)
-		}
-		return value.Long(n)
 	case !value.IsNumber(v):
 		return s.refusef(241, "Unsupported conversion from %s to long", value.TypeName(v))
 	}
-	f := value.Float(v)
-	if v.Type == bson.TypeDouble && (math.IsNaN(f) || f < math.MinInt64 || f >= math.MaxInt64) {
-		return s.refusef(241, "Attempt to convert %v, which is no long, in $convert", f)
+	n, ok := value.Cut(v)
+	if !ok {
+		return s.refusef(241, "Conversion would overflow target type in $convert: %s", v)
 	}
-	return value.Long(v.AsInt64())
+	return value.Long(n)
 }

@@ -81,15 +81,7 @@ func TestServersOperatorsAreAsRecorded(t *testing.T) {
 		step = 7
 	}
 	for i := 0; i < len(all); i += step {
-		r, err := all[i].Recording(values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		outcome, err := r.OnServer(t.Context(), db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := all[i].With(outcome)
+		got, err := all[i].Now(values, func(r recorded.Recording) (recorded.Outcome, error) { return r.OnServer(t.Context(), db) })
 		if err != nil {
 			t.Fatal(err)
 		}

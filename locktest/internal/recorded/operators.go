@@ -30,8 +30,21 @@ var expressions = map[string]any{
 	"$switch": d("$switch", bson.D{e("branches", bson.A{bson.D{e("case", "$a"), e("then", int32(1))}}), e("default", int32(2))}),
 }
 
-// Recording is a command that uses the operator. values are all that there are.
-func (o Operator) Recording(values []bson.RawValue) (r Recording, err error) {
+// Now is the operator with what a server makes of a command that uses it. values are all that there are.
+func (o Operator) Now(values []bson.RawValue, run func(Recording) (Outcome, error)) (Operator, error) {
+	r, err := o.recording(values)
+	if err != nil {
+		return o, err
+	}
+	outcome, err := run(r)
+	if err != nil {
+		return o, err
+	}
+	return o.with(outcome)
+}
+
+// recording is a command that uses the operator.
+func (o Operator) recording(values []bson.RawValue) (r Recording, err error) {
 	r.Kind = o.Op
 	var command bson.D
 	documents := []bson.D{with(d("_id", int32(1)), "a", o.Of[0])}
@@ -119,8 +132,8 @@ func aggregating(stages ...any) bson.D {
 	return bson.D{e("aggregate", "c"), e("pipeline", bson.A(stages)), e("cursor", bson.D{})}
 }
 
-// With is the operator and a server's outcome.
-func (o Operator) With(outcome Outcome) (Operator, error) {
+// with is the operator and a server's outcome.
+func (o Operator) with(outcome Outcome) (Operator, error) {
 	o.Code, o.Text, o.Is = outcome.Code, outcome.Message, bson.RawValue{}
 	if outcome.Message != "" {
 		return o, nil

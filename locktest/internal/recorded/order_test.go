@@ -1,6 +1,7 @@
 package recorded_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,8 +32,6 @@ func dec(text string) bson.Decimal128 {
 	}
 	return d
 }
-
-func date(milliseconds int64) bson.DateTime { return bson.DateTime(milliseconds) }
 
 // ascending are values in the server's order. Those of one row are one value to
 // it.
@@ -89,23 +88,12 @@ var ascending = [][]any{
 	{bson.ObjectID{1}},
 	{false},
 	{true},
-	{date(-1)},
-	{date(0)},
-	{date(1795255512860)},
+	{bson.DateTime(-1)},
+	{bson.DateTime(0)},
+	{bson.DateTime(1795255512860)},
 	{bson.Timestamp{T: 1, I: 0x80000000}},
 	{bson.Timestamp{T: 0x80000000, I: 1}},
 	{bson.MaxKey{}},
-}
-
-func sign(n int) int {
-	switch {
-	case n < 0:
-		return -1
-	case n > 0:
-		return 1
-	default:
-		return 0
-	}
 }
 
 func TestCompare(t *testing.T) {
@@ -114,7 +102,7 @@ func TestCompare(t *testing.T) {
 		for j, other := range ascending {
 			for _, a := range row {
 				for _, b := range other {
-					if got, want := bsonvalue.Compare(valueOf(t, a), valueOf(t, b)), sign(i-j); got != want {
+					if got, want := bsonvalue.Compare(valueOf(t, a), valueOf(t, b)), cmp.Compare(i, j); got != want {
 						t.Errorf("Compare(%T %v, %T %v) is %d, want %d", a, a, b, b, got, want)
 					}
 				}
@@ -170,7 +158,7 @@ func drawn(depth int) *rapid.Generator[any] {
 		}
 		n := rapid.Int64().Draw(t, "number")
 		return rapid.SampledFrom([]any{n, int32(n), float64(n), dec(fmt.Sprint(n)), dec(fmt.Sprintf("%dE-%d", n, n&63)),
-			math.Float64frombits(uint64(n)), fmt.Sprint(n), date(n), time.UnixMilli(n).UTC().String()}).Draw(t, "form")
+			math.Float64frombits(uint64(n)), fmt.Sprint(n), bson.DateTime(n), time.UnixMilli(n).UTC().String()}).Draw(t, "form")
 	})
 }
 

@@ -45,15 +45,7 @@ func TestOperatorsAreMongoDBs(t *testing.T) {
 	all := read[recorded.Operator](t, mongoDB+"operators.jsonl")
 	values := recorded.Values(all)
 	for _, o := range all {
-		r, err := o.Recording(values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		outcome, err := r.On(memory(), "c")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := o.With(outcome)
+		got, err := o.Now(values, func(r recorded.Recording) (recorded.Outcome, error) { return r.On(memory(), "c") })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,17 +144,8 @@ func Refused(err error) bson.RawValue {
 	return reply.Close()
 }
 
-// Place names a collection.
-type Place struct{ Database, Name string }
-
-// Collections are those that were written to.
-func (s *Store) Collections() (all []Place) {
-	for namespace := range s.collections {
-		database, name, _ := strings.Cut(namespace, ".")
-		all = append(all, Place{database, name})
-	}
-	return all
-}
+// Collections are the namespaces of those that were written to.
+func (s *Store) Collections() []string { return slices.Collect(maps.Keys(s.collections)) }
 
 // namespace is the name of the command's collection.
 func (c *command) namespace() string { return c.database + "." + value.Text(c.Document[0].Value) }
