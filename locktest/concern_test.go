@@ -215,24 +215,6 @@ func TestAWriteThatWaitsForAStepDown(t *testing.T) {
 	})
 }
 
-// Collections and indexes are replicated.
-func TestOtherCommandsOfACluster(t *testing.T) {
-	onCluster(t, func(t *testing.T, c *replicas) {
-		_, err := c.orders.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "name", Value: 1}}, Options: options.Index().SetUnique(true)})
-		check(t, err)
-		c.StepDown()
-		_, err = c.orders.InsertOne(t.Context(), bson.M{"_id": 2})
-		if !mongo.IsDuplicateKeyError(err) {
-			t.Errorf("a second document without a name: %v", err)
-		}
-		check(t, c.orders.Database().Drop(t.Context()))
-		c.StepDown()
-		if n, err := c.orders.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
-			t.Errorf("after the drop: %d, %v", n, err)
-		}
-	})
-}
-
 // A standalone has no majority.
 func TestLinearizableNeedsMembers(t *testing.T) {
 	if _, err := find(t, collection(t, locktest.New(t), order), "linearizable"); code(err) != 123 {
