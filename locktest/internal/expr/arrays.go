@@ -103,34 +103,23 @@ func (s *Scope) contains(all []bson.RawValue, v bson.RawValue) bool {
 	return slices.ContainsFunc(all, func(other bson.RawValue) bool { return s.compare(v, other) == 0 })
 }
 
-// input is the array that $filter or $map goes through. If it is nullish, so is
-// the result.
-func (s *Scope) input(e bson.RawValue, code int32, name string) (elements []bson.RawValue, as string, ok bool) {
+// through goes through the array that $filter or $map has for its input, each element of
+// which is a variable's value, and keeps what visit says. If the input is nullish, so is the result.
+func (s *Scope) through(
+	e bson.RawValue, code int32, name string, visit func(element bson.RawValue) (v bson.RawValue, keep bool),
+) bson.RawValue {
 	input := s.eval(value.Get(e, "input"))
-	as = elementName(value.Get(e, "as"))
-	if value.IsNullish(input) {
-		return nil, as, false
-	}
-	if !value.IsArray(input) {
-		s.refusef(code, "input to %s must be an array not %s", name, value.TypeName(input))
-		return nil, as, false
-	}
-	return value.Elements(input), as, true
-}
-
-// elementName is the name of the variable that is an element.
-func elementName(as bson.RawValue) string { return cmp.Or(value.Text(as), "this") }
-
-func (s *Scope) filter(e bson.RawValue) bson.RawValue {
-	elements, as, ok := s.input(e, 28651, "$filter")
-	if !ok {
+	switch {
+	case value.IsNullish(input):
 		return value.Null
+	case !value.IsArray(input):
+		return s.refusef(code, "input to %s must be an array not %s", name, value.TypeName(input))
 	}
-	test := value.Get(e, "cond")
+	as := elementName(value.Get(e, "as"))
 	var kept []bson.RawValue
-	for _, v := range elements {
-		outer := s.bind(as, v)
-		if value.Truth(s.eval(test)) {
+	for _, element := range value.Elements(input) {
+		outer := s.bind(as, element)
+		if v, keep := visit(element); keep {
 			kept = append(kept, v)
 		}
 		s.vars = outer
@@ -138,18 +127,19 @@ func (s *Scope) filter(e bson.RawValue) bson.RawValue {
 	return value.Array(kept)
 }
 
+// elementName is the name of the variable that is an element.
+func elementName(as bson.RawValue) string { return cmp.Or(value.Text(as), "this") }
+
+func (s *Scope) filter(e bson.RawValue) bson.RawValue {
+	test := value.Get(e, "cond")
+	return s.through(e, 28651, "$filter", func(element bson.RawValue) (bson.RawValue, bool) {
+		return element, value.Truth(s.eval(test))
+	})
+}
+
 func (s *Scope) mapped(e bson.RawValue) bson.RawValue {
-	elements, as, ok := s.input(e, 16883, "$map")
-	if !ok {
-		return value.Null
-	}
 	in := value.Get(e, "in")
-	for i, v := range elements {
-		outer := s.bind(as, v)
-		elements[i] = s.eval(in)
-		s.vars = outer
-	}
-	return value.Array(elements)
+	return s.through(e, 16883, "$map", func(bson.RawValue) (bson.RawValue, bool) { return s.eval(in), true })
 }
 
 func (s *Scope) subset(e bson.RawValue) bson.RawValue {

@@ -23,6 +23,12 @@ func (s *Scope) Fold(e bson.RawValue) (bson.RawValue, error) {
 	return folded, s.err
 }
 
+// FoldFields does so with each field of a specification.
+func (s *Scope) FoldFields(spec bson.RawValue) (bson.RawValue, error) {
+	folded, _ := s.foldNamed(value.Open(spec))
+	return folded, s.err
+}
+
 // fold returns the expression, and whether it is constant. The variables in the scope
 // are those of the command; inner ones are missing values there.
 func (s *Scope) fold(e bson.RawValue) (folded bson.RawValue, constant bool) {
@@ -37,7 +43,8 @@ func (s *Scope) fold(e bson.RawValue) (folded bson.RawValue, constant bool) {
 		}
 		return literal(s.eval(e)), true
 	case bson.TypeArray:
-		return s.foldAll(value.Elements(e), value.Array)
+		folded, constant = s.foldNamed(value.Open(value.Doc(e.Value))) // by their numbers
+		return bson.RawValue{Type: bson.TypeArray, Value: folded.Value}, constant
 	case bson.TypeEmbeddedDocument:
 		fields := value.Open(e)
 		if len(fields) == 1 && strings.HasPrefix(fields[0].Key, "$") {
@@ -68,16 +75,6 @@ func literal(v bson.RawValue) bson.RawValue {
 	return value.Document{{Key: "$literal", Value: v}}.Close()
 }
 
-func (s *Scope) foldAll(all []bson.RawValue, join func([]bson.RawValue) bson.RawValue) (folded bson.RawValue, constant bool) {
-	constant = true
-	for i, e := range all {
-		var known bool
-		all[i], known = s.fold(e)
-		constant = constant && known
-	}
-	return join(all), constant
-}
-
 func (s *Scope) foldNamed(fields value.Document) (folded bson.RawValue, constant bool) {
 	constant = true
 	for i, f := range fields {
@@ -88,7 +85,7 @@ func (s *Scope) foldNamed(fields value.Document) (folded bson.RawValue, constant
 	return fields.Close(), constant
 }
 
-// foldOperator folds an operator. $let, $filter and $map are never constant.
+// foldOperator folds an operator. $let, $filter, $map and $switch are never constant.
 func (s *Scope) foldOperator(name string, operand bson.RawValue) (folded bson.RawValue, constant bool) {
 	whole := func(operand bson.RawValue) bson.RawValue { return value.Document{{Key: name, Value: operand}}.Close() }
 	switch {
@@ -96,20 +93,8 @@ func (s *Scope) foldOperator(name string, operand bson.RawValue) (folded bson.Ra
 		return whole(operand), true
 	case name == "$let", name == "$filter", name == "$map":
 		return whole(s.foldInner(name, value.Open(operand))), false
-	case name == "$switch":
-		var branches []bson.RawValue
-		for _, branch := range value.Elements(value.Get(operand, "branches")) {
-			folded, _ := s.foldNamed(value.Open(branch))
-			branches = append(branches, folded)
-		}
-		d := value.Open(operand).Set("branches", value.Array(branches))
-		if other := d.Get("default"); !value.IsMissing(other) {
-			other, _ = s.fold(other)
-			d = d.Set("default", other)
-		}
-		return whole(d.Close()), false
 	case value.IsDocument(operand) && arguments[name].needed > 0:
-		if operand, constant = s.foldNamed(value.Open(operand)); constant {
+		if operand, constant = s.foldNamed(value.Open(operand)); constant && name != "$switch" {
 			return literal(s.eval(whole(operand))), true
 		}
 		return whole(operand), false
@@ -121,12 +106,11 @@ func (s *Scope) foldOperator(name string, operand bson.RawValue) (folded bson.Ra
 func (s *Scope) foldInner(name string, d value.Document) bson.RawValue {
 	outer := s.vars
 	defer func() { s.vars = outer }()
-	bind := map[string]string{"$let": "vars", "$filter": "input", "$map": "input"}[name]
 	for i, f := range d {
-		switch {
-		case name == "$let" && f.Key == bind:
+		switch f.Key {
+		case "vars":
 			d[i].Value, _ = s.foldNamed(value.Open(f.Value))
-		case f.Key == bind:
+		case "input":
 			d[i].Value, _ = s.fold(f.Value)
 		}
 	}

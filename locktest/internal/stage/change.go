@@ -118,28 +118,11 @@ func Fold(stage bson.RawValue, q query.Query) (bson.RawValue, error) {
 	var err error
 	switch name {
 	case "$set", "$addFields", "$project", "$replaceRoot":
-		spec, err = folded(spec, scope)
+		spec, err = scope.FoldFields(spec)
 	case "$replaceWith":
 		spec, err = scope.Fold(spec)
 	}
 	return value.Document{{Key: name, Value: spec}}.Close(), err
-}
-
-func folded(spec bson.RawValue, scope *expr.Scope) (bson.RawValue, error) {
-	var d value.Document
-	for key, e := range value.Fields(spec) {
-		var err error
-		if value.IsDocument(e) && !query.IsOperators(e) {
-			e, err = folded(e, scope)
-		} else {
-			e, err = scope.Fold(e)
-		}
-		if err != nil {
-			return spec, err
-		}
-		d = append(d, value.Field{Key: key, Value: e})
-	}
-	return d.Close(), nil
 }
 
 // Change is a document after a stage that changes it, which [Check] has passed.
