@@ -15,19 +15,24 @@ import (
 type faults struct {
 	mu sync.Mutex
 
-	refused, requests, replies, delayed order
-
+	orders  [delayed + 1]order // by what commands meet
 	refusal mongo.CommandError
 	delay   time.Duration
 }
 
-// order is for the next commands of some kinds.
+// order is for the next commands of some kinds; 0 is any.
 type order struct {
 	left int
-	only []Kind
+	only Kind
 }
 
-func orderOf(n int, only []Kind) order { return order{max(0, n), slices.Clone(only)} }
+func orderOf(n int, only []Kind) order {
+	o := order{left: n}
+	for _, kind := range only {
+		o.only |= kind
+	}
+	return o
+}
 
 // Fail makes the server refuse the next n commands with this error, without
 // executing them. With kinds it counts only commands of these kinds, and the others
@@ -45,7 +50,7 @@ func orderOf(n int, only []Kind) order { return order{max(0, n), slices.Clone(on
 func (f *faults) Fail(n int, refusal mongo.CommandError, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.refused, f.refusal = orderOf(n, only), refusal
+	f.orders[refused], f.refusal = orderOf(n, only), refusal
 }
 
 // LoseRequests breaks the connection of each of the next n commands, as Fail counts
@@ -54,7 +59,7 @@ func (f *faults) Fail(n int, refusal mongo.CommandError, only ...Kind) {
 func (f *faults) LoseRequests(n int, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.requests = orderOf(n, only)
+	f.orders[requestLost] = orderOf(n, only)
 }
 
 // LoseReplies breaks the connection of each of the next n commands, as Fail counts
@@ -62,7 +67,7 @@ func (f *faults) LoseRequests(n int, only ...Kind) {
 func (f *faults) LoseReplies(n int, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.replies = orderOf(n, only)
+	f.orders[replyLost] = orderOf(n, only)
 }
 
 // Delay makes each of the next n commands, as [Server.Fail] counts them, arrive
@@ -72,7 +77,7 @@ func (f *faults) LoseReplies(n int, only ...Kind) {
 func (f *faults) Delay(n int, d time.Duration, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.delayed, f.delay = orderOf(n, only), d
+	f.orders[delayed], f.delay = orderOf(n, only), d
 }
 
 // fault is what one command meets.
@@ -94,14 +99,12 @@ var unmarked = []string{"ping", "endSessions"}
 func (f *faults) take(command value.Document) (fault, bson.RawValue, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, due := range []struct {
-		*order
-		kind fault
-	}{{&f.refused, refused}, {&f.requests, requestLost}, {&f.replies, replyLost}, {&f.delayed, delayed}} {
-		if due.left > 0 && ofKind(command, due.only) && !slices.Contains(unmarked, command[0].Key) {
+	for met := refused; met <= delayed; met++ {
+		due := &f.orders[met]
+		if due.left > 0 && (due.only == 0 || kindsOf(command)&due.only != 0) && !slices.Contains(unmarked, command[0].Key) {
 			due.left--
 			r := f.refusal
-			return due.kind, store.Refused(&value.Refusal{Code: r.Code, Name: r.Name, Message: r.Message, Labels: r.Labels}), f.delay
+			return met, store.Refused(&value.Refusal{Code: r.Code, Name: r.Name, Message: r.Message, Labels: r.Labels}), f.delay
 		}
 	}
 	return none, value.Missing, 0

@@ -42,21 +42,6 @@ const (
 	Others
 )
 
-// ofKind reports whether a command is of one of the kinds. Without kinds, every
-// command is.
-func ofKind(command value.Document, only []Kind) bool {
-	if len(only) == 0 {
-		return true
-	}
-	kinds := kindsOf(command)
-	for _, kind := range only {
-		if kinds&kind != 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // byComment are the kinds of the library's commands, which say what they are for.
 var byComment = map[string]Kind{
 	"doclock acquire": Acquires, "doclock confirm": Acquires, "doclock claim": Acquires, "doclock resume": Acquires, "doclock convert": Acquires,

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -148,10 +149,7 @@ func (s *Server) elect(before *member) {
 }
 
 func compare(a, b point) int {
-	if a.term != b.term {
-		return int(a.term - b.term)
-	}
-	return int(a.index - b.index)
+	return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.index, b.index))
 }
 
 // reached are the members that reach each other.

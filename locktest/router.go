@@ -88,12 +88,7 @@ func unrouted(command value.Document, key []string) bson.RawValue {
 func pins(filter bson.RawValue, key []string) bool {
 	equal := map[string]bson.RawValue{}
 	equalities(filter, equal)
-	for _, field := range key {
-		if !pinned(equal, field) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(key, func(field string) bool { return !pinned(equal, field) })
 }
 
 func equalities(filter bson.RawValue, equal map[string]bson.RawValue) {
@@ -128,19 +123,15 @@ func equality(condition bson.RawValue) bson.RawValue {
 
 // pinned looks for a field's value, or for the value of a document that has the field.
 func pinned(equal map[string]bson.RawValue, field string) bool {
-	if _, found := equal[field]; found {
-		return true
-	}
-	for i := range field {
-		if field[i] != '.' {
-			continue
+	for path, v := range equal {
+		rest, inside := strings.CutPrefix(field, path+".")
+		if path == field {
+			return true
 		}
-		if parent := equal[field[:i]]; value.IsDocument(parent) {
-			inner := map[string]bson.RawValue{}
-			for key, v := range value.Fields(parent) {
-				inner[key] = v
+		if inside && value.IsDocument(v) {
+			if _, err := bson.Raw(v.Value).LookupErr(strings.Split(rest, ".")...); err == nil {
+				return true
 			}
-			return pinned(inner, field[i+1:])
 		}
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,7 +125,7 @@ func (s *snapshots) step() {
 			i := rapid.IntRange(0, len(s.open)-1).Draw(t, "transaction")
 			s.inside(s.open[i], action, p)
 			if action == "commit" || action == "abort" {
-				s.open = append(s.open[:i], s.open[i+1:]...)
+				s.open = slices.Delete(s.open, i, i+1)
 			}
 		}
 	}
@@ -180,12 +181,7 @@ func (s *snapshots) inside(one *isolated, action string, p place) {
 
 // writer reports whether another transaction that is open has written a document.
 func (s *snapshots) writer(p place, but *isolated) bool {
-	for _, other := range s.open {
-		if other != but && !other.ended && other.wrote[p] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.open, func(other *isolated) bool { return other != but && !other.ended && other.wrote[p] })
 }
 
 // end ends a transaction. The writes that have waited for it go on.

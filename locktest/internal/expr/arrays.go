@@ -150,12 +150,7 @@ func (s *Scope) subset(e bson.RawValue) bson.RawValue {
 		}
 	}
 	whole := value.Elements(v[1])
-	for _, element := range value.Elements(v[0]) {
-		if !s.contains(whole, element) {
-			return value.False
-		}
-	}
-	return value.True
+	return value.Bool(!slices.ContainsFunc(value.Elements(v[0]), func(e bson.RawValue) bool { return !s.contains(whole, e) }))
 }
 
 // union is sorted.
@@ -184,10 +179,6 @@ func (s *Scope) elements(e bson.RawValue, name string, code int32, all bool) bso
 	if !value.IsArray(v) {
 		return s.refusef(code, "%s's argument must be an array, but is %s", name, value.TypeName(v))
 	}
-	for _, element := range value.Elements(v) {
-		if value.Truth(element) != all {
-			return value.Bool(!all)
-		}
-	}
-	return value.Bool(all)
+	decides := slices.ContainsFunc(value.Elements(v), func(e bson.RawValue) bool { return value.Truth(e) != all })
+	return value.Bool(decides != all)
 }

@@ -115,16 +115,12 @@ func compare(by, a, b bson.RawValue) int {
 
 // follow returns what a path leads to in a document, also by an array's numbers. A missing value is null.
 func follow(v bson.RawValue, path string) bson.RawValue {
-	for i, key := range strings.Split(path, ".") {
-		if i > 0 && value.IsArray(v) {
-			v = value.Doc(v.Value)
+	if value.IsDocument(v) {
+		if found, err := bson.Raw(v.Value).LookupErr(strings.Split(path, ".")...); err == nil {
+			return found
 		}
-		v = value.Get(v, key)
 	}
-	if value.IsMissing(v) {
-		return value.Null
-	}
-	return v
+	return value.Null
 }
 
 func addToSet(_ Update, c change) (modifier, error) {
