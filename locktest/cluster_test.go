@@ -192,11 +192,8 @@ func TestARepeatedWriteIsExecutedOnce(t *testing.T) {
 		if got := total(t, orders); got != 2 {
 			t.Errorf("two writes make %d", got)
 		}
-		session := bson.D{{Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}
-		write := func(number int64) error {
-			return c.orders.Database().RunCommand(t.Context(), bson.D{{Key: "update", Value: "orders"}, {Key: "updates", Value: bson.A{
-				bson.M{"q": order, "u": bson.M{"$inc": bson.M{"total": 1}}}}}, {Key: "lsid", Value: session}, {Key: "txnNumber", Value: number}}).Err()
-		}
+		update := bson.D{{Key: "update", Value: "orders"}, {Key: "updates", Value: bson.A{bson.M{"q": order, "u": inc}}}}
+		write := func(number int) error { return numbered(t, c.Client(), -number, update) }
 		check(t, write(7))
 		check(t, write(7))
 		if got := total(t, orders); got != 3 || code(write(6)) != 225 {

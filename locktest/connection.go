@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -355,8 +356,10 @@ func (s *Server) membership(m *member, address func(*member) string) value.Docum
 	if leader != "" {
 		set = append(set, value.Field{Key: "primary", Value: value.String(leader)})
 	}
-	if m.leads { // the driver believes the newest of several primaries
-		set = append(set, value.Field{Key: "electionId", Value: value.Of(objectID(m.term))})
+	if m.leads { // the driver believes the newest of several primaries, whose id is the greatest
+		var id bson.ObjectID
+		binary.BigEndian.PutUint64(id[4:], uint64(m.term))
+		set = append(set, value.Field{Key: "electionId", Value: value.Of(id)})
 	}
 	return set
 }
@@ -368,12 +371,4 @@ func (m *member) topologyVersion() bson.RawValue {
 		{Key: "processId", Value: value.Of(process)},
 		{Key: "counter", Value: value.Long(m.version)},
 	}.Close()
-}
-
-// objectID is an id that is greater for a greater number.
-func objectID(n int64) (id bson.ObjectID) {
-	for i := range 8 {
-		id[11-i] = byte(n >> (8 * i))
-	}
-	return id
 }

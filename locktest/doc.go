@@ -81,7 +81,8 @@
 // # What it knows
 //
 // Commands: find, aggregate, findAndModify, insert, update, delete, count, create,
-// createIndexes, drop, dropDatabase, commitTransaction and abortTransaction. Query
+// createIndexes, drop, dropDatabase, listCollections and listDatabases (names alone),
+// commitTransaction and abortTransaction. Query
 // operators: $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $and, $or, $nor, $not, $exists,
 // $type, $regex, $size, $all, $elemMatch, $expr. Update operators: $set, $setOnInsert,
 // $unset, $inc, $mul, $min, $max, $rename, $currentDate, $push (with $each, $slice,

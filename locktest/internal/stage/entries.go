@@ -35,7 +35,9 @@ func follow(v bson.RawValue, keys []key, entry []bson.RawValue) (entries [][]bso
 		at, rest := lead(v, k.path)
 		switch {
 		case !value.IsArray(at):
-			entry[k.place] = orNull(at)
+			if entry[k.place] = at; value.IsMissing(at) {
+				entry[k.place] = value.Null
+			}
 			continue
 		case len(inArray) > 0 && &at.Value[0] != &array.Value[0]:
 			return nil, false
@@ -92,11 +94,4 @@ func lead(v bson.RawValue, path []string) (at bson.RawValue, rest []string) {
 		v = elements[i]
 	}
 	return v, path
-}
-
-func orNull(v bson.RawValue) bson.RawValue {
-	if value.IsMissing(v) {
-		return value.Null
-	}
-	return v
 }

@@ -29,7 +29,7 @@ var fields = map[string][]string{
 // statements are the fields of one statement of a command that has several. The
 // first two must be there.
 var statements = map[string][]string{
-	"updates": {"q", "u", "multi", "upsert", "arrayFilters", "sort", "collation", "hint"},
+	"updates": {"q", "u", "multi", "upsert", "arrayFilters", "collation", "hint"},
 	"deletes": {"q", "limit", "collation", "hint"},
 }
 
@@ -43,14 +43,8 @@ func refuseFields(d value.Document, where string, known ...[]string) error {
 	if !value.IsMissing(value.Get(d.Get("hint"), "$natural")) {
 		return value.Unsupported("a hint of $natural")
 	}
-	return refuseCollation(d)
-}
-
-// refuseCollation refuses a collation other than the simple one.
-func refuseCollation(d value.Document) error {
-	collation := d.Get("collation")
-	if value.IsMissing(collation) || value.Text(value.Get(collation, "locale")) == "simple" {
-		return nil
+	if c := d.Get("collation"); !value.IsMissing(c) && value.Text(value.Get(c, "locale")) != "simple" {
+		return value.Unsupported("collations")
 	}
-	return value.Unsupported("collations")
+	return nil
 }

@@ -153,7 +153,9 @@ func (c *command) aggregate() (value.Document, error) {
 			n, _ := value.Whole(operand)
 			documents = cut(documents, n, 0)
 		case "$count":
-			documents = counted(value.Text(operand), documents)
+			if len(documents) > 0 {
+				documents = []bson.RawValue{value.Document{{Key: value.Text(operand), Value: value.Int(int32(len(documents)))}}.Close()}
+			}
 		case "$group":
 			documents, err = c.grouped(operand, documents)
 		default:
@@ -237,13 +239,6 @@ func (c *command) matched(filter bson.RawValue, documents []bson.RawValue) (kept
 		}
 	}
 	return kept, nil
-}
-
-func counted(name string, documents []bson.RawValue) []bson.RawValue {
-	if len(documents) == 0 {
-		return nil
-	}
-	return []bson.RawValue{value.Document{{Key: name, Value: value.Int(int32(len(documents)))}}.Close()}
 }
 
 // grouped counts all documents, as the driver's CountDocuments does. No other

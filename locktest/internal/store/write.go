@@ -241,9 +241,6 @@ func (c *command) updateStatement(statement value.Document) error {
 	if value.Truth(statement.Get("multi")) {
 		limit = 0
 	}
-	if keys := statement.Get("sort"); !value.IsMissing(keys) {
-		return value.Unsupported("the sort of an update")
-	}
 	filter, u := statement.Get("q"), c.updateOf(statement, statement.Get("u"))
 	if err := c.checkUpdate(statement, filter, u); err != nil {
 		return err
