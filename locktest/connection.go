@@ -114,10 +114,7 @@ func (s *Server) Listen(address string) (uri string, err error) {
 		if err != nil {
 			return "", fmt.Errorf("locktest: listen: %w", err)
 		}
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return "", fmt.Errorf("locktest: listen: %w", err)
-		}
+		host, _, _ := net.SplitHostPort(address) // Listen has split it
 		address = net.JoinHostPort(host, "0")
 		s.mu.Lock()
 		if s.over {

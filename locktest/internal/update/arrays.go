@@ -42,27 +42,26 @@ func push(_ Update, c change) (modifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	slice, position, sort := value.Missing, value.Missing, value.Missing
+	clauses := value.Missing
 	if !value.IsMissing(value.Get(c.operand, "$each")) {
-		for name, operand := range value.Fields(c.operand) {
-			_, whole := value.Whole(operand)
-			switch name {
-			case "$each":
-				continue
-			case "$slice":
-				slice = operand
-			case "$position":
-				position = operand
-			case "$sort":
-				sort, whole = operand, checkSort(operand)
-			default:
-				return nil, value.Refuse(value.BadValue, "Unrecognized clause in $push: %s", name)
-			}
-			if !whole {
-				return nil, value.Refuse(value.BadValue, "The value of %s in $push is invalid: %s", name, operand)
-			}
+		clauses = c.operand
+	}
+	for name, operand := range value.Fields(clauses) {
+		_, valid := value.Whole(operand)
+		switch name {
+		case "$each":
+			valid = true
+		case "$slice", "$position":
+		case "$sort":
+			valid = checkSort(operand)
+		default:
+			return nil, value.Refuse(value.BadValue, "Unrecognized clause in $push: %s", name)
+		}
+		if !valid {
+			return nil, value.Refuse(value.BadValue, "The value of %s in $push is invalid: %s", name, operand)
 		}
 	}
+	slice, position, sort := value.Get(clauses, "$slice"), value.Get(clauses, "$position"), value.Get(clauses, "$sort")
 	return onArray(c, func(elements []bson.RawValue) ([]bson.RawValue, error) {
 		at := len(elements)
 		if n, whole := value.Whole(position); whole {

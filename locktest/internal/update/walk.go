@@ -95,10 +95,8 @@ func (u Update) expand(v bson.RawValue, path []string, filters map[string]bson.R
 	var all [][]string
 	for _, head := range heads {
 		inner := value.Get(v, head)
-		if i, err := strconv.Atoi(head); err == nil && value.IsArray(v) {
-			if elements := value.Elements(v); i >= 0 && i < len(elements) {
-				inner = elements[i]
-			}
+		if value.IsArray(v) { // as a document it has its elements by their numbers
+			inner = value.Get(value.Doc(v.Value), head)
 		}
 		tails, err := u.expand(inner, rest, filters)
 		if err != nil {

@@ -80,15 +80,13 @@ func Float(v bson.RawValue) float64 {
 // then to the decimals, with all digits of a double. A long stays one.
 func Sum(numbers []bson.RawValue) (bson.RawValue, error) {
 	total, small, fits := int64(0), true, true
-	for i, v := range numbers {
+	for _, v := range numbers {
 		if v.Type == bson.TypeDouble || v.Type == bson.TypeDecimal128 {
 			return sumOfAll(numbers)
 		}
 		small = small && v.Type == bson.TypeInt32
-		var more bool
-		if total, more = addWholes(total, v.AsInt64()); i > 0 {
-			fits = fits && more
-		}
+		sum, more := addWholes(total, v.AsInt64())
+		total, fits = sum, fits && more
 	}
 	switch {
 	case !fits:
