@@ -35,16 +35,10 @@ var (
 	errNotRenewed = errors.New("the lock can't be renewed")
 )
 
-// end is how a command ended: by itself, or by a signal.
-type end struct {
-	code int
-	by   os.Signal
-}
-
-// run runs the command to its end. The error says that it was not started. If it
-// was told to end, by a TERM or because of the lease, run also waits for the
+// run runs the command to its end. An err in the ending says that it was not started.
+// If it was told to end, by a TERM or because of the lease, run also waits for the
 // processes that it has started.
-func (g *guarded) run(path string, args, env []string) (end, error) {
+func (g *guarded) run(path string, args, env []string) *ending {
 	// Linux kills the command when the thread that started it ends.
 	runtime.LockOSThread()
 	var work sync.WaitGroup
@@ -59,9 +53,9 @@ func (g *guarded) run(path string, args, env []string) (end, error) {
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return end{}, &ending{code: exitLost, err: errors.New("the lock was lost, or its time was over, before the command began; it was not run")}
+		return &ending{code: exitLost, err: errors.New("the lock was lost, or its time was over, before the command began; it was not run")}
 	case err != nil:
-		return end{}, &ending{code: exitNotExecutable, err: fmt.Errorf("the command can't be executed: %w", err)}
+		return &ending{code: exitNotExecutable, err: fmt.Errorf("the command can't be executed: %w", err)}
 	}
 	work.Go(func() { g.endInTime(ctx, cancel) })
 	var told atomic.Bool
@@ -91,7 +85,7 @@ func (g *guarded) run(path string, args, env []string) (end, error) {
 		kill(cmd.Process)
 		outlives(cmd.Process, time.Now().Add(time.Second)) // what can't be killed is left
 	}
-	return endOf(cmd.ProcessState), nil
+	return endOf(cmd.ProcessState)
 }
 
 // look is the pause between two looks at a process group.
@@ -127,7 +121,7 @@ func (g *guarded) command(ctx context.Context, work *sync.WaitGroup, path string
 		if !errors.Is(g.ended, errLimit) && !errors.Is(g.ended, errNotRenewed) {
 			g.ended = errors.New("the lock is lost")
 		}
-		terminate(cmd.Process)
+		forward(cmd.Process, syscall.SIGTERM)
 		// Nobody may be reading what is said, and that delays no end.
 		work.Go(func() { g.say(true, "lost", "%v: the command gets TERM, and KILL in %v", g.ended, g.grace) })
 		return nil
@@ -152,11 +146,11 @@ func (g *guarded) endInTime(ctx context.Context, cancel context.CancelCauseFunc)
 }
 
 // endOf is how a command ended, with the exit code that shells give it.
-func endOf(state *os.ProcessState) end {
+func endOf(state *os.ProcessState) *ending {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return end{signalled(status.Signal()), status.Signal()}
+		return &ending{code: signalled(status.Signal()), by: status.Signal()}
 	}
-	return end{code: state.ExitCode()}
+	return &ending{code: state.ExitCode()}
 }
 
 // notified gets these signals, but not those that the parent has told this

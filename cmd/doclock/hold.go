@@ -69,8 +69,8 @@ func (c *cli) run(arg string, command []string, h held) error {
 		g.limit = time.Now().Add(h.most)
 	}
 	c.say(h.verbose, "acquired", "%s: acquired, fence %d", t.text, lease.Fence())
-	ended, err := g.run(path, command, c.environment(lease))
-	return c.released(lease, t, h, signals, ended, g.ended, err)
+	ended := g.run(path, command, c.environment(lease))
+	return c.released(lease, t, h, signals, ended, g.ended)
 }
 
 // check completes and checks the flags.
@@ -248,7 +248,7 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 var errNoSuchName = errors.New("no such document, and none was made")
 
 // released releases the lock, and says what the run ends with.
-func (c *cli) released(lease doclock.Lease, t target, h held, signals <-chan os.Signal, command end, cut, failed error) error {
+func (c *cli) released(lease doclock.Lease, t target, h held, signals <-chan os.Signal, command *ending, cut error) error {
 	code := command.code
 	// The Ctrl-C that has ended the command comes here a moment later, and is not
 	// meant for the release.
@@ -258,8 +258,8 @@ func (c *cli) released(lease doclock.Lease, t target, h held, signals <-chan os.
 	answered()
 	stop()
 	switch {
-	case failed != nil: // the command was not started
-		return failed
+	case command.err != nil: // the command was not started
+		return command
 	case errors.Is(err, doclock.ErrLost):
 		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with %d); others may have been let in: check what it wrote", t.text, code)}
 	case errors.Is(cut, errLimit):
@@ -274,7 +274,7 @@ func (c *cli) released(lease doclock.Lease, t target, h held, signals <-chan os.
 		c.say(h.verbose, "released", "%s: released; the command ended with %d", t.text, code)
 	}
 	if code != 0 {
-		return &ending{code: code, by: command.by}
+		return command
 	}
 	return nil
 }

@@ -18,8 +18,6 @@ func prepare(*exec.Cmd) {}
 
 func forward(*os.Process, os.Signal) {}
 
-func terminate(*os.Process) {}
-
 func kill(*os.Process) {}
 
 func groupLives(*os.Process) bool { return false }

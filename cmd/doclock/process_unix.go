@@ -45,8 +45,6 @@ func forward(p *os.Process, s os.Signal) {
 	_ = syscall.Kill(-p.Pid, syscall.SIGCONT)
 }
 
-func terminate(p *os.Process) { forward(p, syscall.SIGTERM) }
-
 func kill(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
 // groupLives reports whether a process of the group has not ended. As process 1, as
