@@ -24,7 +24,7 @@ func parseTarget(arg string) (target, error) {
 	case !strings.HasPrefix(arg, "{"):
 		return target{filter: bson.D{{Key: "_id", Value: arg}}, named: true, text: arg}, nil
 	}
-	value, err := parseValue(arg)
+	value, err := parseValue("the FILTER", arg)
 	if err != nil {
 		return target{}, err
 	}
@@ -37,44 +37,34 @@ func parseTarget(arg string) (target, error) {
 
 // parseDocument reads a document that isn't empty in extended JSON.
 func parseDocument(what, text string) (bson.D, error) {
-	var doc bson.D
-	if err := readExtended(text, &doc); err != nil {
-		return nil, usage(`%s is not extended JSON, as '{"_id": 7}' is: %s: %v`, what, text, err)
+	value, err := parseValue(what, text)
+	if err != nil {
+		return nil, err
 	}
-	if len(doc) == 0 {
-		return nil, usage("%s is empty, and means every document", what)
+	var doc bson.D
+	if value.Unmarshal(&doc) != nil || len(doc) == 0 {
+		return nil, usage("%s is empty or no document; an empty one means every document", what)
 	}
 	return doc, nil
 }
 
-func parseValue(text string) (bson.RawValue, error) {
+// parseValue reads a value in extended JSON.
+func parseValue(what, text string) (bson.RawValue, error) {
 	var holder bson.Raw
 	err := json.Unmarshal([]byte(text), new(json.RawMessage)) // of itself, and not with what is put around it
 	if err == nil {
-		err = readExtended(`{"v":`+text+`}`, &holder)
+		err = bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &holder)
 	}
 	if err != nil {
-		return bson.RawValue{}, usage(`the FILTER is not extended JSON, as '{"_id": 7}' is: %s: %v`, text, err)
+		return bson.RawValue{}, usage(`%s is not extended JSON, as '{"_id": 7}' is: %s: %v`, what, text, err)
 	}
 	return holder.Lookup("v"), nil
-}
-
-// readExtended reads extended JSON. The driver reads it up to the end of the first
-// document, whatever follows.
-func readExtended(text string, into any) error {
-	if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(text), new(json.RawMessage))
 }
 
 // word is a document's _id as an argument that means it, ready to be pasted into
 // a shell.
 func word(id bson.RawValue) string {
-	switch name, ok := id.StringValueOK(); {
-	case ok && isWord(name):
-		return name
-	case ok && isName(name):
+	if name, ok := id.StringValueOK(); ok && isName(name) {
 		return quoted(name)
 	}
 	text := bsonvalue.Readable(id)
@@ -86,15 +76,15 @@ func word(id bson.RawValue) string {
 	return quoted(text)
 }
 
-// quoted is a text in quotes for a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+// quoted is a text as one word of a shell, in quotes if it needs them.
+func quoted(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
 
 // isName reports whether a string can be a NAME, and looks like what it is.
 func isName(s string) bool {
 	return s != "" && s[0] != '-' && s[0] != '{' && oneline.Text(s) == s
-}
-
-// isWord reports whether a NAME needs no quotes.
-func isWord(s string) bool {
-	return isName(s) && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == ""
 }
