@@ -124,8 +124,8 @@ func (c *cli) untilSilence(t target, h held) (ctx context.Context, answered func
 // decision is the rules and the tag of the flags.
 func (h *held) decision() (rules relations.Rules, tag string, err error) {
 	switch {
-	case h.n != 0:
-		rules, err = semaphore(fmt.Sprint(h.n))
+	case h.n != "":
+		rules, err = semaphore(h.n)
 		return rules, "slot", err
 	case h.rules != "":
 		rules, err = readRules(h.rules)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,7 +113,7 @@ type held struct {
 	ttl, grace   time.Duration
 	least, most  time.Duration
 	limited      bool // most was given
-	n            int
+	n            string
 	create, skip bool
 	sort         string
 	rules, tag   string
@@ -134,11 +133,6 @@ func newRun(c *cli) *cobra.Command {
 			} else if h.wait < 0 {
 				return usage("--wait is %v; give 0 for one try, or more", h.wait)
 			}
-			if cmd.Flags().Changed("holders") {
-				if _, err := semaphore(fmt.Sprint(h.n)); err != nil { // 0 is no flag
-					return err
-				}
-			}
 			h.graceIsGiven, h.limited = cmd.Flags().Changed("grace"), cmd.Flags().Changed("at-most")
 			if cmd.Flags().Changed("timeout") {
 				h.first = c.timeout
@@ -155,7 +149,7 @@ func newRun(c *cli) *cobra.Command {
 	f.DurationVar(&h.grace, "grace", 0, "the `DURATION` from TERM to KILL at a loss (default: a fifth of the TTL, or of --at-most)")
 	f.DurationVar(&h.least, "hold-at-least", 0, "keep others out for this `DURATION` at least, from the grant on")
 	f.DurationVar(&h.most, "at-most", 0, "end lock and command this `DURATION` after the grant (default: never)")
-	f.IntVarP(&h.n, "holders", "n", 0, "up to this `NUMBER` of holders at a time (default: one)")
+	f.StringVarP(&h.n, "holders", "n", "", "up to this `NUMBER` of holders at a time (default: one)")
 	f.BoolVar(&h.create, "create", false, "make the document of the NAME, in any collection")
 	f.BoolVar(&h.skip, "skip", false, "take any free document of the FILTER")
 	f.StringVar(&h.sort, "sort", "", "which document comes first: `KEYS` in extended JSON")
