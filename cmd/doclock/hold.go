@@ -222,25 +222,21 @@ func (h *held) options() (opts []doclock.AcquireOption, err error) {
 
 // notAcquired is the end of a run that got no lock.
 func (c *cli) notAcquired(err error, t target, h held) error {
-	var end *ending
-	if errors.As(err, &end) {
-		return err
-	}
+	code, missing := exitNotRun, errors.Is(err, doclock.ErrNotFound)
 	var conflict *doclock.ConflictError
 	switch {
+	case errors.As(err, new(*ending)):
+		return err
 	case errors.As(err, &conflict):
 		return &ending{code: exitConflict, err: c.ofCollection(heldError(t.conflict(conflict.Holders)))}
-	case h.skip && errors.Is(err, doclock.ErrNotFound) && !unselected(err):
-		return &ending{code: exitConflict, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
-	case errors.Is(err, doclock.ErrNotFound): // without the names, which are said here, and the options of Go
-		missing := doclock.ErrNotFound
-		if t.named {
-			missing = errNoSuchName
-		}
-		return &ending{code: exitNotRun, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, missing))}
-	default:
-		return &ending{code: exitNotRun, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
+	case missing && h.skip:
+		code, err = exitConflict, errNoneFree
+	case missing && t.named:
+		err = errNoSuchName
+	case missing: // without the names, which are said here, and the options of Go
+		err = doclock.ErrNotFound
 	}
+	return &ending{code: code, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
 }
 
 // errNoSuchName is the end of a run whose NAME has no document, in a collection

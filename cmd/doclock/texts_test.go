@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -45,6 +47,16 @@ func TestDefaultGrace(t *testing.T) {
 		if err := h.check(target{}); err != nil || h.grace != want {
 			t.Errorf("%+v: %v (%v), want %v", h, h.grace, err, want)
 		}
+	}
+}
+
+// A run that was told that none is free says so, also if the server has gone since.
+func TestNoneWasFree(t *testing.T) {
+	t.Parallel()
+	gone := fmt.Errorf("%w: none is free; server selection error", doclock.ErrNotFound)
+	end, _ := (&cli{}).notAcquired(gone, target{text: "{}"}, held{skip: true}).(*ending)
+	if end.code != exitConflict || !errors.Is(end, errNoneFree) {
+		t.Errorf("it ended with %v", end)
 	}
 }
 
