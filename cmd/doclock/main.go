@@ -13,10 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-func main() { leave(execute(os.Args[1:])) }
-
-// leave ends this process as execute says.
-func leave(code int, by os.Signal) {
+func main() {
+	code, by := execute(os.Args[1:])
 	if by == os.Interrupt {
 		dieOf(by)
 	}
@@ -35,11 +33,9 @@ func execute(args []string) (code int, by os.Signal) {
 		return 0, nil
 	}
 	code = exitCodeOf(err, ran)
-	var end *ending
+	end := &ending{err: err} // unless err is one
 	if !errors.As(err, &end) {
 		c.json = c.json || wantsJSON(args) // the flags may not have been read so far
-		c.report(err, code)
-		return code, nil
 	}
 	if end.err != nil {
 		c.report(err, code)
