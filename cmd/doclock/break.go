@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +102,9 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.text, err)
 		}
-		chosen := b.choose(lock.Entries, id)
+		chosen := slices.DeleteFunc(lock.Entries, func(e admin.Entry) bool {
+			return b.id != "" && e.ID != id || b.tag != "" && e.Tag != b.tag || b.owner != "" && e.Owner != b.owner
+		})
 		if !c.json || !b.yes {
 			c.showChosen(chosen)
 		}
@@ -135,15 +137,6 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 		}
 		return oneline.Join(failed...)
 	})
-}
-
-func (b broken) choose(entries []admin.Entry, id uuid.UUID) (chosen []admin.Entry) {
-	for _, e := range entries {
-		if (b.id == "" || e.ID == id) && (b.tag == "" || e.Tag == b.tag) && (b.owner == "" || e.Owner == b.owner) {
-			chosen = append(chosen, e)
-		}
-	}
-	return chosen
 }
 
 // showChosen shows on stderr what will be removed.
@@ -242,10 +235,7 @@ func (c *cli) confirm(ctx context.Context, question string) error {
 	fmt.Fprintf(c.err, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() { // a read can't be cancelled; it ends with the process
-		answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			answer = ""
-		}
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // of an error "", or what was typed before it
 		answers <- answer
 	}()
 	select {

@@ -86,7 +86,11 @@ func (c *cli) lockText(lock *admin.Lock) string {
 	if lock.InTheWay != nil {
 		b.WriteString("\nAn acquire now:\n")
 		for _, tag := range slices.Sorted(maps.Keys(lock.InTheWay)) {
-			fmt.Fprintf(&b, "  %-10s %s\n", tag, kept(lock.InTheWay[tag], lock.Entries))
+			kept := "is granted"
+			if by := owners(lock.InTheWay[tag], lock.Entries); by != "" {
+				kept = "is kept back by " + by
+			}
+			fmt.Fprintf(&b, "  %-10s %s\n", tag, kept)
 		}
 	}
 	if seen.Held > 0 && isTerminal(c.out) {
@@ -114,13 +118,6 @@ func verdict(entries []admin.Entry, seen tally) string {
 	default:
 		return seen.String()
 	}
-}
-
-func kept(by []uuid.UUID, among []admin.Entry) string {
-	if len(by) == 0 {
-		return "is granted"
-	}
-	return "is kept back by " + owners(by, among)
 }
 
 // entryText is one entry for people.
