@@ -112,18 +112,12 @@ func action(work func(ctx context.Context, args []string) error) func(*cobra.Com
 		signals, ignore := notified(os.Interrupt, syscall.SIGTERM)
 		defer ignore()
 		ctx, stop := untilSignal(context.Background(), signals, 0)
-		ended := make(chan error, 1)
+		ended := make(chan error, 2)
 		go func() { ended <- work(ctx, args) }()
-		var err error
-		select {
-		case err = <-ended:
-		case <-ctx.Done(): // by a signal
-			select {
-			case err = <-ended:
-			case <-time.After(3 * time.Second):
-				err = ctx.Err()
-			}
-		}
+		context.AfterFunc(ctx, func() { // by a signal
+			time.AfterFunc(3*time.Second, func() { ended <- ctx.Err() })
+		})
+		err := <-ended
 		if s := stop(); s != nil && err != nil {
 			return interrupted(s)
 		}
