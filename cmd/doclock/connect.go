@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -52,15 +51,6 @@ func (c *cli) adminOptions(more ...admin.Option) []admin.Option {
 	opts := []admin.Option{admin.Field(c.field)}
 	if len(c.shardKey) > 0 {
 		opts = append(opts, admin.ShardKey(c.shardKey...))
-	}
-	return append(opts, more...)
-}
-
-// lockerOptions are those that a Locker of the same documents has.
-func (c *cli) lockerOptions(more ...doclock.Option) []doclock.Option {
-	opts := []doclock.Option{doclock.Field(c.field)}
-	if len(c.shardKey) > 0 {
-		opts = append(opts, doclock.ShardKey(c.shardKey...))
 	}
 	return append(opts, more...)
 }

@@ -99,9 +99,7 @@ func (h *held) check(t target) error {
 func lookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
-	case err == nil:
-		return path, nil
-	case errors.Is(err, exec.ErrDot): // a path with "." in it is the user's choice, as for a shell
+	case err == nil, errors.Is(err, exec.ErrDot): // a path with "." in it is the user's choice, as for a shell
 		return path, nil
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EISDIR):
 		return "", &ending{code: exitNotExecutable, err: fmt.Errorf("the command can't be executed: %w", err)}
@@ -149,7 +147,13 @@ func (c *cli) locker(coll *mongo.Collection, rules relations.Rules, t target, h 
 		}
 		c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", oneline.Text(text))
 	}
-	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))), doclock.OnEvent(waits))
+	opts := []doclock.Option{
+		doclock.Field(c.field), doclock.TTL(h.ttl), doclock.OnEvent(waits),
+		doclock.Owner(cmp.Or(h.owner, defaultOwner(command))),
+	}
+	if len(c.shardKey) > 0 {
+		opts = append(opts, doclock.ShardKey(c.shardKey...))
+	}
 	if h.create || t.named && c.full() == defaultCollection {
 		opts = append(opts, doclock.Upsert())
 	}
@@ -183,17 +187,16 @@ func acquire(ctx context.Context, locks *multilock.Locker, t target, tag string,
 	}
 	ctx, stop := untilSignal(ctx, signals, 0)
 	lease, err := locks.Acquire(ctx, t.filter, tag, opts...)
-	switch s := stop(); {
-	case s != nil && lease != nil: // both at once
+	s := stop()
+	if s == nil {
+		return lease, err
+	}
+	if lease != nil { // both at once
 		release, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		_ = lease.Release(release) // what is left expires
-		return nil, interrupted(s)
-	case s != nil:
-		return nil, interrupted(s)
-	default:
-		return lease, err
 	}
+	return nil, interrupted(s)
 }
 
 // options are those of the acquire.
