@@ -131,15 +131,3 @@ func spoiltURI(draw *rand.Rand) string {
 	}
 	return uri
 }
-
-// What run says on the way has nothing of a URI that was given as the NAME.
-func TestSayHidesAURI(t *testing.T) {
-	for _, c := range []*cli{{}, {json: true}} {
-		var said strings.Builder
-		c.err = &said
-		c.say(true, "asking", "%s: no server has answered so far", "mongodb://ann:geheim@127.0.0.1:1")
-		if strings.Contains(said.String(), "geheim") || said.Len() == 0 {
-			t.Errorf("json %v: it said %q", c.json, said.String())
-		}
-	}
-}
