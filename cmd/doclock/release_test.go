@@ -57,43 +57,19 @@ func TestUntilSignalIsDeafAtFirst(t *testing.T) {
 			passed(t.Context(), after)
 			signals <- os.Interrupt
 			synctest.Wait()
-			if ended := ctx.Err() != nil; ended != ends {
-				t.Errorf("after %v: ended %v", after, ended)
-			}
-			if s := stop(); (s != nil) != ends {
-				t.Errorf("after %v: %v", after, s)
+			ended := ctx.Err() != nil
+			if s := stop(); ended != ends || (s != nil) != ends {
+				t.Errorf("after %v: ended %v, by %v", after, ended, s)
 			}
 		}
 	})
 }
 
-// A server that isn't found is told from one that is slow, also in what an acquire
-// returns.
-func TestUnselected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := locktest.New(t, locktest.ReplicaSet())
-		orders := cluster.Collection("orders", bson.M{"_id": 1})
-		locks, err := writelock.New(orders)
-		must(t, err)
-		within := func(run func(context.Context) error) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			return run(ctx)
-		}
-		cluster.Delay(1, time.Hour)
-		err = within(func(ctx context.Context) error { return orders.FindOne(ctx, bson.M{}).Err() })
-		if !errors.Is(err, context.DeadlineExceeded) || unselected(err) || unselected(nil) || !strings.Contains(hintOf(err), "a transaction") {
-			t.Errorf("a find that is slow: %v", err)
-		}
-		cluster.Cut(orders.Database().Client())
-		synctest.Wait() // until the driver has noticed
-		ping := within(func(ctx context.Context) error { return orders.Database().Client().Ping(ctx, nil) })
-		claim := within(func(ctx context.Context) error { return errOf(locks.Acquire(ctx, bson.M{}, doclock.SkipLocked())) })
-		if !unselected(ping) || !unselected(claim) {
-			t.Errorf("a server that isn't found: %v; %v", ping, claim)
-		}
-		must(t, locks.Close(t.Context()))
-	})
+// A command that has no answer may wait for a transaction.
+func TestHintOfATimeout(t *testing.T) {
+	if hint := hintOf(context.DeadlineExceeded); !strings.Contains(hint, "a transaction") {
+		t.Errorf("the hint is %q", hint)
+	}
 }
 
 // A signal ends a subcommand, also one that waits for stdin, as "rules -" does, or for the
