@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
@@ -29,13 +31,13 @@ func TestRunGivesUp(t *testing.T) {
 		"one late, --wait":            {late: 1, wait: 6 * time.Second},
 		"one late, --timeout":         {late: 1, wait: never, first: 8 * time.Second},
 		"one late, held":              {late: 1, held: true, wait: 20 * time.Second, until: 20 * time.Second},
-		"one late, a try":             {late: 1, until: defaultTTL / 3},
+		"one late, a try":             {late: 1, until: engine.DefaultTTL / 3},
 		"held, --timeout":             {held: true, wait: time.Minute, first: 8 * time.Second, until: time.Minute},
-		"all late":                    {late: 100, wait: never, until: firstAnswer},
+		"all late":                    {late: 100, wait: never, until: engine.DefaultRetryLimit},
 		"all late, --timeout":         {late: 100, wait: never, first: time.Second, until: time.Second},
-		"no server":                   {cut: true, wait: never, until: firstAnswer},
+		"no server":                   {cut: true, wait: never, until: engine.DefaultRetryLimit},
 		"no server, --wait":           {cut: true, wait: 6 * time.Second, until: 6 * time.Second},
-		"no server, a long --wait":    {cut: true, wait: time.Hour, until: firstAnswer},
+		"no server, a long --wait":    {cut: true, wait: time.Hour, until: engine.DefaultRetryLimit},
 		"no server, --timeout":        {cut: true, wait: never, first: 8 * time.Second, until: 8 * time.Second},
 		"no server, --timeout, a try": {cut: true, first: time.Second, until: time.Second},
 	} {
@@ -54,10 +56,8 @@ func TestRunGivesUp(t *testing.T) {
 				}
 				said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 				must(t, err)
-				run, h := cli{err: said, field: "lock"}, held{ttl: defaultTTL, wait: c.wait, first: firstAnswer, verbose: true}
-				if c.first > 0 {
-					h.first = c.first
-				}
+				run := cli{err: said, field: "lock"}
+				h := held{ttl: engine.DefaultTTL, wait: c.wait, first: cmp.Or(c.first, engine.DefaultRetryLimit), verbose: true}
 				nightly, err := parseTarget("nightly")
 				must(t, err)
 				begun := time.Now()

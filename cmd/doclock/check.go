@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,9 +21,6 @@ exit code is 1 if the server is not supported, or the difference isn't.`
 
 const checkExample = `  doclock check
   doclock check -c shop.orders --json`
-
-// defaultTolerance is that of doclock.ClockTolerance.
-const defaultTolerance = 500 * time.Millisecond
 
 func newCheck(c *cli) *cobra.Command {
 	return &cobra.Command{
@@ -63,7 +61,7 @@ func (c *cli) check(ctx context.Context) error {
 // clockTrouble is the error if a tolerance of 500 ms is too small.
 func clockTrouble(info doclock.ServerInfo) error {
 	const remedy = "synchronise the clocks, or give the lockers a doclock.ClockTolerance that is greater"
-	if info.ClockSkew >= defaultTolerance {
+	if info.ClockSkew >= engine.DefaultTolerance {
 		return fmt.Errorf("the servers' clocks differ by %v; %s", info.ClockSkew.Round(time.Millisecond), remedy)
 	}
 	return nil
@@ -80,7 +78,7 @@ func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
 	switch {
 	case !supported: // it may not have been measured
 	case info.Kind != doclock.Standalone:
-		fmt.Fprintf(c.out, "clock skew   %v (must be less than the ClockTolerance, by default %v)\n", info.ClockSkew.Round(100*time.Microsecond), defaultTolerance)
+		fmt.Fprintf(c.out, "clock skew   %v (must be less than the ClockTolerance, by default %v)\n", info.ClockSkew.Round(100*time.Microsecond), engine.DefaultTolerance)
 	default:
 		fmt.Fprintln(c.out, "clock skew   none: there is one clock")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/spf13/cobra"
 )
 
@@ -100,12 +101,6 @@ const (
 	exitNoCommand     = 127
 )
 
-// defaultTTL is that of doclock.TTL.
-const defaultTTL = 10 * time.Second
-
-// firstAnswer is as long as the library tries.
-const firstAnswer = 30 * time.Second
-
 // held is how run holds its lock.
 type held struct {
 	wait         time.Duration // negative: for ever
@@ -123,7 +118,7 @@ type held struct {
 }
 
 func newRun(c *cli) *cobra.Command {
-	h := held{first: firstAnswer}
+	h := held{first: engine.DefaultRetryLimit}
 	cmd := &cobra.Command{
 		Use: "run [flags] NAME|FILTER -- COMMAND [ARGUMENT…]", Short: "Hold a lock while a command runs",
 		Long: runLong, Example: runExample, ValidArgsFunction: cobra.NoFileCompletions,
@@ -145,7 +140,7 @@ func newRun(c *cli) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.DurationVarP(&h.wait, "wait", "w", 0, "wait this `DURATION` for the lock; 0 is one try (default: for ever)")
-	f.DurationVar(&h.ttl, "ttl", defaultTTL, "others wait this `DURATION` after a kill -9")
+	f.DurationVar(&h.ttl, "ttl", engine.DefaultTTL, "others wait this `DURATION` after a kill -9")
 	f.DurationVar(&h.grace, "grace", 0, "the `DURATION` from TERM to KILL at a loss (default: a fifth of the TTL, or of --at-most)")
 	f.DurationVar(&h.least, "hold-at-least", 0, "keep others out for this `DURATION` at least, from the grant on")
 	f.DurationVar(&h.most, "at-most", 0, "end lock and command this `DURATION` after the grant (default: never)")
