@@ -216,7 +216,7 @@ func (c *cli) showFirst(entries iter.Seq2[admin.Entry, error]) (n int, err error
 			_ = rows.add(e)
 		}
 	}
-	_ = rows.flush()
+	_ = rows.w.Flush()
 	if n > shown {
 		fmt.Fprintf(c.err, "… and %d more\n", n-shown)
 	}

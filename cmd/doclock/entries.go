@@ -79,8 +79,6 @@ func (t *tally) add(e admin.Entry) {
 	}
 }
 
-func (t *tally) total() int { return t.Held + t.Waiting + t.Expired }
-
 func (t *tally) String() string {
 	s := fmt.Sprintf("%d held, %d waiting, %d expired", t.Held, t.Waiting, t.Expired)
 	if t.Foreign > 0 {
@@ -113,12 +111,10 @@ func (t *table) add(e admin.Entry) error {
 	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s\t%s\t%s\n", oneline.Text(word(e.DocumentID)), oneline.Text(e.Tag), stateOf(e), left, age, oneline.Text(cmp.Or(e.Owner, "?")))
 	const block = 1000
 	if t.rows++; t.rows%block == 0 {
-		return t.flush()
+		return t.w.Flush()
 	}
 	return nil
 }
-
-func (t *table) flush() error { return t.w.Flush() }
 
 func stateOf(e admin.Entry) string {
 	if e.Expired() {

@@ -57,7 +57,7 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
 		rows := newTable(c.out)
-		defer rows.flush()
+		defer rows.w.Flush()
 		var seen tally
 		for e, err := range admin.Entries(ctx, coll, query, c.adminOptions(opts...)...) {
 			switch {
@@ -76,14 +76,18 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 				return err
 			}
 		}
-		if err := rows.flush(); err != nil {
+		if err := rows.w.Flush(); err != nil {
 			return err
 		}
-		if seen == (tally{}) && c.isUnknown(ctx, coll) {
-			return errNoCollection
+		summary := fmt.Sprintf("%s: %v", c.full(), &seen)
+		if seen == (tally{}) {
+			if c.isUnknown(ctx, coll) {
+				return errNoCollection
+			}
+			summary = fmt.Sprintf("No entry of %s matches. If that is a surprise, check --collection.", c.full())
 		}
 		if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
-			fmt.Fprintln(c.err, c.summary(&seen))
+			fmt.Fprintln(c.err, summary)
 		}
 		return nil
 	})
@@ -101,13 +105,6 @@ func (c *cli) isUnknown(ctx context.Context, coll *mongo.Collection) bool {
 func isMissing(ctx context.Context, coll *mongo.Collection) bool {
 	names, err := coll.Database().ListCollectionNames(ctx, bson.M{"name": coll.Name()}, options.ListCollections().SetAuthorizedCollections(true))
 	return err == nil && len(names) == 0
-}
-
-func (c *cli) summary(seen *tally) string {
-	if seen.total() == 0 && seen.Foreign == 0 {
-		return fmt.Sprintf("No entry of %s matches. If that is a surprise, check --collection.", c.full())
-	}
-	return fmt.Sprintf("%s: %v", c.full(), seen)
 }
 
 // listForeign lists a document whose lock field is not doclock's.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,11 +67,8 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 			}
 			return err
 		})
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, doclock.ErrInvalidArgument):
-			return err
+		if ctx.Err() != nil || errors.Is(err, doclock.ErrInvalidArgument) {
+			return cmp.Or(ctx.Err(), err)
 		}
 		if err := c.showGlance(g, err); err != nil {
 			return err
@@ -146,8 +144,8 @@ func (c *cli) showGlance(g glance, err error) error {
 	for _, e := range g.Entries {
 		_ = rows.add(e)
 	}
-	_ = rows.flush()
-	if more := g.Count.total() - len(g.Entries); more > 0 {
+	_ = rows.w.Flush()
+	if more := g.Count.Held + g.Count.Waiting + g.Count.Expired - len(g.Entries); more > 0 {
 		fmt.Fprintf(c.out, "… and %d more, which are younger\n", more)
 	}
 	_, err = fmt.Fprintln(c.out)
