@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock"
@@ -43,14 +44,10 @@ func execute(args []string) (code int, by os.Signal) {
 	return code, end.by
 }
 
-// wantsJSON reports whether --json is among the arguments.
+// wantsJSON reports whether --json is among the arguments, before those of a command.
 func wantsJSON(args []string) bool {
-	for _, arg := range args {
-		if arg == "--json" || arg == "--" {
-			return arg == "--json"
-		}
-	}
-	return false
+	i := slices.IndexFunc(args, func(arg string) bool { return arg == "--json" || arg == "--" })
+	return i >= 0 && args[i] == "--json"
 }
 
 // The exit codes of all subcommands but run, which has its own.
@@ -101,13 +98,10 @@ func exitCodeOf(err error, ran *cobra.Command) int {
 
 // isCobras tells errors in the arguments, which cobra gives no type.
 func isCobras(err error) bool {
-	for _, begin := range []string{"unknown command", "unknown flag", "unknown shorthand", "bad flag syntax", "accepts ", "requires ", "flag needed",
-		"invalid argument", "flag needs an argument", "if any flags in the group", "none of the others"} {
-		if strings.HasPrefix(err.Error(), begin) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{
+		"unknown command", "unknown flag", "unknown shorthand", "bad flag syntax", "accepts ", "requires ", "flag needed",
+		"invalid argument", "flag needs an argument", "if any flags in the group", "none of the others",
+	}, func(begin string) bool { return strings.HasPrefix(err.Error(), begin) })
 }
 
 // unauthorized and the next are codes of servers.
