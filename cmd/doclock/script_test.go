@@ -48,18 +48,17 @@ func TestMain(m *testing.M) {
 //
 //	ends CODE|SIGNAL PROGRAM …  runs a program, which must end so
 //	until PROGRAM …             runs a program until it ends with 0
-//	insert [-n N] ID ENTRY…     writes a document, or N, see entry
+//	insert DOCUMENT|N ENTRY…    writes a document, or N, see entry
 //	net …                       changes the way to the server of $PROXIED, see proxy
 //	covers NAME FILE            waits for the end of the process whose id is in the file;
 //	                            until then the lock of the name must not end
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	own, err := os.Executable()
-	if err == nil {
-		err = os.Symlink(own, filepath.Join(bin, "doclock"))
-	}
-	scripts, absErr := filepath.Abs("testdata/bin")
-	must(t, errors.Join(err, absErr))
+	must(t, err)
+	must(t, os.Symlink(own, filepath.Join(bin, "doclock")))
+	scripts, err := filepath.Abs("testdata/bin")
+	must(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata/script",
 		Setup:     func(env *testscript.Env) error { return setUp(env, bin+":"+scripts) },
@@ -127,18 +126,14 @@ type entry struct {
 	Age, Left  string // until it expires; an hour
 }
 
-// insert writes documents whose lock has these entries, in JSON. With -n the ids are
-// the numbers from 0 on.
+// insert writes documents whose lock has these entries, in JSON. The ids of N are the
+// numbers from 0 on.
 func insert(ts *testscript.TestScript, _ bool, args []string) {
-	n := 1
-	if args[0] == "-n" {
-		n, _ = strconv.Atoi(args[1])
-		args = append([]string{"{}"}, args[2:]...)
-	}
+	n, noNumber := strconv.Atoi(args[0])
 	var all []any
-	for i := range n {
+	for i := range max(n, 1) {
 		doc := bson.D{{Key: "_id", Value: i}}
-		if args[0] != "{}" {
+		if noNumber != nil {
 			doc = nil
 			ts.Check(bson.UnmarshalExtJSON([]byte(args[0]), false, &doc))
 		}
