@@ -173,8 +173,7 @@ func defaultOwner(command string) string {
 
 // closed lets the background clean up after an acquire that was given up.
 func closed(locks *multilock.Locker) {
-	const bound = 3 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_ = locks.Close(ctx) // what is left expires
 }

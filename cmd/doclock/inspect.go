@@ -24,8 +24,7 @@ it stays up and the document is stuck, the holder lives: find it by its owner, o
 the entry.
 
 With --rules, the rules of the programs that lock here, it also says who is in whose way:
-a preset (exclusive, read-preferring, write-preferring, fair, semaphore:N,
-multi-granularity), or a file with a JSON table.
+a preset, or a file with a JSON table. "doclock rules --help" has both.
 
 A waiter of a cooperative tag asks again and again, and leaves no entry. So "0 waiting"
 does not mean that nobody waits.`
