@@ -26,7 +26,7 @@ type Option struct {
 type config struct {
 	engine engine.Config
 	rules  relations.Rules
-	within any
+	within *any
 	idle   time.Duration
 }
 
@@ -55,13 +55,7 @@ func Rules(rules relations.Rules) Option {
 // Within limits [Entries], [Remove] and [Sweep] to the documents that match the
 // filter. An index can help with it.
 func Within(filter any) Option {
-	return Option{"Within", func(c *config) error {
-		c.within = filter
-		if filter == nil {
-			return fmt.Errorf("%w: Within got nil; leave it out to look at all documents", doclock.ErrInvalidArgument)
-		}
-		return nil
-	}}
+	return Option{"Within", func(c *config) error { c.within = &filter; return nil }}
 }
 
 // MinIdle is the least time of [DeleteIdle]. No difference between two servers'
@@ -106,7 +100,7 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
 	}
 	if d.within != nil {
-		if d.survey, err = d.engine.ParseFilter(d.within); err != nil {
+		if d.survey, err = d.engine.ParseFilter(*d.within); err != nil {
 			return nil, fmt.Errorf("%w: the filter of Within: %w", doclock.ErrInvalidArgument, err)
 		}
 	}
