@@ -134,12 +134,8 @@ func TestShardKey(t *testing.T) {
 func (p *place) byJSON(e admin.Entry) (read admin.Entry) {
 	p.Helper()
 	text, err := json.Marshal(e)
-	if err == nil {
-		err = json.Unmarshal(text, &read)
-	}
-	if err != nil {
-		p.Fatalf("%s: %v", text, err)
-	}
+	must(p, err)
+	must(p, json.Unmarshal(text, &read))
 	return read
 }
 
@@ -259,36 +255,29 @@ func TestSweep(t *testing.T) {
 // locked. There are two commands, and the change comes between them.
 func TestSweepJudgesInItsCommand(t *testing.T) {
 	t.Parallel()
+	set := func(p *place, field string, value any) {
+		must(p, errOf(p.Hand.UpdateMany(p.Context(), bson.M{}, bson.M{"$set": bson.M{field: value}})))
+	}
+	extend := func(p *place) { set(p, "lock.tags.write.$[].expires", at(time.Minute)) }
+	turn := func(p *place) { p.clock.Set(at(-2 * time.Second)) }
+	lockAll := func(p *place) { set(p, "lock.tags.write", bson.A{entry("bob", 1, 2, time.Minute)}) }
 	for name, c := range map[string]struct {
 		after     string
-		meanwhile func(p *place) error
+		meanwhile func(p *place)
 		want      admin.Count
 	}{
-		"extended": {"update", func(p *place) error {
-			_, err := p.Hand.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": bson.M{"lock.tags.write.$[].expires": at(time.Minute)}})
-			return err
-		}, admin.Count{Removed: 100}},
-		"a clock that was ahead": {"update", func(p *place) error { p.clock.Set(at(-2 * time.Second)); return nil }, admin.Count{Removed: 100}},
-		"locked": {"delete", func(p *place) error {
-			_, err := p.Hand.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": bson.M{"lock.tags.write": bson.A{entry("bob", 1, 2, time.Minute)}}})
-			return err
-		}, admin.Count{Removed: 150, Deleted: 100}},
+		"extended":               {"update", extend, admin.Count{Removed: 100, Deleted: 100}},
+		"a clock that was ahead": {"update", turn, admin.Count{Removed: 100, Deleted: 100}},
+		"locked":                 {"delete", lockAll, admin.Count{Removed: 150, Deleted: 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			for i := range 150 {
 				p.Insert(idIs(i), lock(1000, tag("write", entry("ann", 1, 2, -time.Second))))
 			}
-			coll := p.whenFirst(c.after, func() {
-				if err := c.meanwhile(p); err != nil {
-					t.Error(err)
-				}
-			}, options.Client())
-			opts := []admin.Option{p.clocked()}
-			if c.after == "delete" {
-				opts = append(opts, admin.DeleteIdle(admin.MinIdle))
-			}
-			if count, err := admin.Sweep(t.Context(), coll, opts...); err != nil || count != c.want {
+			coll := p.whenFirst(c.after, func() { c.meanwhile(p) }, options.Client())
+			count, err := admin.Sweep(t.Context(), coll, p.clocked(), admin.DeleteIdle(admin.MinIdle))
+			if err != nil || count != c.want {
 				t.Errorf("%+v, %v", count, err)
 			}
 			if left, _ := p.list(admin.Query{}, p.clocked()); len(left) != 50 {
@@ -428,23 +417,18 @@ func mark() bson.E {
 // A sweep leaves an entry with a mark that was extended in the meantime, or that had expired by a clock that was ahead,
 // doesn't settle its transactions, and goes on with the others.
 func TestSweepLeavesAMarkThatIsLive(t *testing.T) {
-	for name, meanwhile := range map[string]func(p *place) error{
-		"extended": func(p *place) error { // as by a Touch of its token
-			_, err := p.Hand.UpdateOne(context.Background(), bson.M{"_id": 1}, bson.M{"$set": bson.M{"lock.tags.write.$[].expires": at(time.Minute)}})
-			return err
+	for name, meanwhile := range map[string]func(p *place){
+		"extended": func(p *place) { // as by a Touch of its token
+			p.Change(bson.M{"$set": bson.M{"lock.tags.write.$[].expires": at(time.Minute)}})
 		},
-		"a clock that was ahead": func(p *place) error { p.clock.Set(at(-2 * time.Second)); return nil },
+		"a clock that was ahead": func(p *place) { p.clock.Set(at(-2 * time.Second)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			mongotest.Own(t, locktest.ReplicaSet())
 			p := newPlace(t)
-			p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, -time.Second, mark()))))
 			p.Insert(idIs(2), lock(9, tag("write", entry("bob", 3, 4, -time.Minute))))
-			coll := p.whenFirst("find", func() {
-				if err := meanwhile(p); err != nil {
-					t.Error(err)
-				}
-			}, options.Client())
+			p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, -time.Second, mark())))) // which changes
+			coll := p.whenFirst("find", func() { meanwhile(p) }, options.Client())
 			if count, err := admin.Sweep(fixture.Bounded(t), coll, p.clocked()); err != nil || count != (admin.Count{Removed: 1}) {
 				t.Errorf("%+v, %v", count, err)
 			}
