@@ -168,10 +168,6 @@ func TestRemove(t *testing.T) {
 	if len(left) != 120 || slices.ContainsFunc(left, func(e admin.Entry) bool { return e.Owner != "of here" }) {
 		t.Errorf("%d entries are left", len(left))
 	}
-	count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "of here"}, p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}}))
-	if err != nil || count.Removed != 5 {
-		t.Errorf("Within: %+v, %v", count, err)
-	}
 }
 
 // Documents that can't be written don't keep the others from being released. The
