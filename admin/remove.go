@@ -236,15 +236,13 @@ func (w *work) remove(ctx context.Context, q Query) error {
 		}
 		if e.HasTransactions {
 			was, err := w.desk.remove(ctx, x)
-			switch {
-			case was != nil:
+			if was != nil {
 				w.count.Removed++
-			case engine.AsFailure(err).Cause == engine.CauseForeign:
+			}
+			if engine.AsFailure(err).Cause == engine.CauseForeign {
 				w.count.Foreign++
-			default:
-				if err := w.done(err); err != nil {
-					return err
-				}
+			} else if err := w.done(err); err != nil {
+				return err
 			}
 			continue
 		}
