@@ -44,9 +44,8 @@ func TestJSON(t *testing.T) {
 	e.State, e.Fence, e.HasToken, e.Until, e.WaitsFor = admin.Waiting, 0, true, at(time.Second), []uuid.UUID{uuid.Nil}
 	e.ShardKey, _ = bson.Marshal(bson.D{{Key: "city", Value: "Bern"}})
 	l := admin.Lock{DocumentID: bsonValue(t, int64(7)), Now: at(0), Fence: 9, Entries: []admin.Entry{e}, InTheWay: map[string][]uuid.UUID{"read": {}, "write": {uuid.Nil}}}
-	if got, err = json.Marshal(l); err != nil {
-		t.Fatal(err)
-	}
+	got, err = json.Marshal(l)
+	must(t, err)
 	const all = `{"document":7,"now":"2030-06-01T12:00:00Z","fence":9,"entries":[{"document":"A-17","shardKey":{"city":"Bern"},"tag":"write",` +
 		`"id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"waiting","seq":1795255512858,` +
 		`"since":"2030-06-01T12:00:00Z","expires":"2030-06-01T12:02:07.9Z","hasToken":true,"until":"2030-06-01T12:00:01Z",` +

@@ -81,11 +81,10 @@ func locked(id string, then func(context.Context, *multilock.Locker, doclock.Lea
 }
 
 func lockInAllWays(ctx context.Context, locks *multilock.Locker, lease doclock.Lease) error {
-	if _, err := locks.TryAcquire(ctx, doclock.ID("free"), "write"); !errors.Is(err, doclock.ErrConflict) {
-		return err
-	}
-	if _, err := locks.TryAcquire(ctx, doclock.ID("absent"), "write"); !errors.Is(err, doclock.ErrNotFound) {
-		return err
+	_, refused := locks.TryAcquire(ctx, doclock.ID("free"), "write")
+	_, missing := locks.TryAcquire(ctx, doclock.ID("absent"), "write")
+	if !errors.Is(refused, doclock.ErrConflict) || !errors.Is(missing, doclock.ErrNotFound) {
+		return errors.Join(refused, missing)
 	}
 	claimed, err := locks.Acquire(ctx, bson.M{"_id": bson.M{"$gte": "free", "$lte": "job"}}, "write", doclock.SkipLocked())
 	if err != nil {
@@ -157,9 +156,8 @@ func withRights(t *testing.T, use rightsUse, fences bool, actions ...string) err
 		mongotest.Members(t)
 	}
 	p := alone(t)
-	for _, d := range []bson.D{{idIs("free")}, {idIs("job")}} {
-		p.Insert(d...)
-	}
+	p.Insert(idIs("free"))
+	p.Insert(idIs("job"))
 	ago := time.Since(at(time.Minute))
 	p.Insert(idIs("old"), lock(9, tag("write", entry("ann", 3, 4, ago), entry("bob", 4, 5, ago))), bson.E{Key: "n", Value: 0})
 	p.Insert(idIs("idle"), lock(9, tag("write", entry("cid", 4, 5, ago))))
