@@ -66,8 +66,8 @@ const (
 )
 
 // Expired reports whether the entry had expired when it was read. Such an entry
-// excludes nobody, but for what HasTransactions says. Until another command removes it, its holder's guarded writes are
-// applied.
+// excludes nobody, but for what HasTransactions says. Until another command removes
+// it, its holder's guarded writes are applied.
 func (e Entry) Expired() bool { return e.Remaining <= 0 }
 
 // String is the entry as its JSON, on one line.

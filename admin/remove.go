@@ -16,10 +16,11 @@ import (
 
 // Break removes exactly this entry, held or waiting, whoever holds it, and returns
 // it as it was. It sends one command, which finds the entry by the document, the
-// tag, the id and the fencing token, and three more if transactions under it may be
-// open ([doclock.Lease.WithTransaction]): those that have begun are committed, or never. So entry may come from [Inspect], from
-// [Entries], or from the JSON of an Entry. If the document has no such entry any
-// more, nothing changes, and the error is [ErrNoEntry].
+// tag, the id and the fencing token. So entry may come from [Inspect], from [Entries],
+// or from the JSON of an Entry. It sends three more if transactions under it may be
+// open ([doclock.Lease.WithTransaction]): those that have begun are committed, or
+// never. If the document has no such entry any more, nothing changes, and the error is
+// [ErrNoEntry].
 //
 // The holder may still believe in its lease until its next command or renewal, or
 // until its validity ends: at most the TTL after its last renewal was sent. Until
