@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
@@ -103,24 +102,6 @@ func ExampleRemove() {
 	// Output:
 	// removed: 1
 	// left: web-30/1/api
-}
-
-// What has expired is removed. Nobody holds it any more, and nobody was kept out by it.
-func ExampleSweep() {
-	ctx := context.Background()
-	mem := locktest.Start()
-	defer mem.Close()
-	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
-	locks, err := writelock.New(orders)
-	check(err)
-	_, err = locks.TryAcquire(ctx, doclock.ID("A-17")) // its program dies
-	check(err)
-	mem.Advance(time.Hour)
-	count, err := admin.Sweep(ctx, orders)
-	check(err)
-	fmt.Println("removed:", count.Removed)
-	// Output:
-	// removed: 1
 }
 
 func check(err error) {
