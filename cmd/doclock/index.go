@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/doclock/doclock/admin"
 	"github.com/spf13/cobra"
@@ -40,11 +41,7 @@ func (c *cli) index(ctx context.Context, tags []string) error {
 		if c.json {
 			return c.printJSON(map[string][]string{"indexes": names})
 		}
-		for _, name := range names {
-			if _, err := fmt.Fprintln(c.out, name); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err = fmt.Fprintln(c.out, strings.Join(names, "\n"))
+		return err
 	})
 }

@@ -12,14 +12,9 @@ import (
 
 var signalsOfRun = []os.Signal{os.Interrupt}
 
-func withstand() {}
-
-func prepare(*exec.Cmd) {}
-
+func withstand()                     {}
+func prepare(*exec.Cmd)              {}
 func forward(*os.Process, os.Signal) {}
-
-func kill(*os.Process) {}
-
-func groupLives(*os.Process) bool { return false }
-
-func dieOf(os.Signal) {}
+func kill(*os.Process)               {}
+func groupLives(*os.Process) bool    { return false }
+func dieOf(os.Signal)                {}
