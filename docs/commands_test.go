@@ -27,6 +27,17 @@ func TestCommandsOfCI(t *testing.T) {
 			t.Errorf("%s: %s", command, problem)
 		}
 	}
+	var tests strings.Builder
+	for _, file := range git(t, "ls-files", "*_test.go") {
+		tests.WriteString(source(t, file))
+	}
+	for _, list := range regexp.MustCompile(`\bTest\(([\w|]+)\)`).FindAllStringSubmatch(source(t, ".ci/run"), -1) {
+		for name := range strings.SplitSeq(list[1], "|") {
+			if !strings.Contains(tests.String(), "\nfunc Test"+name+"(") {
+				t.Errorf("Test%s of %s isn't there", name, list[0])
+			}
+		}
+	}
 }
 
 // commands finds what the commands of a page name and isn't there. The command line's module has a test for its own.
