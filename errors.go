@@ -76,19 +76,23 @@ type ConflictError struct {
 	Holders    []Holder      // the entries in the way, waiting ones included
 
 	// RetryAfter is the time until enough of the entries in the way expire, if none
-	// is renewed. Most are released or renewed before.
+	// is renewed. Most are released or renewed before. It is a second for what has
+	// expired and is still in the way.
 	RetryAfter time.Duration
 }
 
 // Holder is one entry in the way of an acquire.
 type Holder struct {
-	Tag       string
-	ID        uuid.UUID
-	Fence     int64 // its fencing token, or 0 if it waits
-	Owner     string
-	Since     time.Time     // arrival, on the server's clock
-	Waiting   bool          // not held yet, but ahead in the document's queue
-	Remaining time.Duration // until it expires, unless it is renewed
+	Tag     string
+	ID      uuid.UUID
+	Fence   int64 // its fencing token, or 0 if it waits
+	Owner   string
+	Since   time.Time // arrival, on the server's clock
+	Waiting bool      // not held yet, but ahead in the document's queue
+
+	// Remaining is the time until it expires, unless it is renewed. It is 0 for one that
+	// has expired while transactions of its holder may be open ([Lease.WithTransaction]).
+	Remaining time.Duration
 
 	// InContext: a lease of the call's own context holds it, or, if it is Waiting, it
 	// waits for such a lease. It is a context of a Do, or one of KeepAlive.
@@ -133,7 +137,11 @@ func (e *ConflictError) Error() string {
 		case h.InProcess:
 			state = "held in this process"
 		}
-		fmt.Fprintf(&b, "%q of %q (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
+		left := fmt.Sprintf("%s, %v left", state, h.Remaining.Round(time.Millisecond))
+		if h.Remaining <= 0 {
+			left = "expired, but a transaction of its holder may be open"
+		}
+		fmt.Fprintf(&b, "%q of %q (%s", h.Tag, h.Owner, left)
 		if h.AtLeast > 0 {
 			fmt.Fprintf(&b, ", for at least %v", h.AtLeast.Round(time.Millisecond))
 		}

@@ -209,8 +209,11 @@ func TestManyTriesShareASettle(t *testing.T) {
 			go func() { tries <- errOf(next.locks.TryAcquire(s.Context(), doclock.ID(1), "write")) }()
 		}
 		for range 20 {
-			if err := <-tries; !errors.Is(err, doclock.ErrConflict) {
-				s.Errorf("got %v", err)
+			err, conflict := <-tries, (*doclock.ConflictError)(nil)
+			if !errors.As(err, &conflict) || conflict.Holders[0].Remaining != 0 || conflict.RetryAfter != time.Second {
+				s.Errorf("got %+v", err)
+			} else if !strings.Contains(err.Error(), "(expired, but a transaction of its holder may be open)") {
+				s.Errorf("it says %v", err)
 			}
 		}
 		if settles := strings.Count(next.sent.take(), "settle"); settles != 1 {

@@ -297,7 +297,11 @@ func (t target) conflict(all []doclock.Holder) string {
 		if h.Waiting {
 			how += ", waiting before it"
 		}
-		holders = append(holders, fmt.Sprintf("%q (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, how, short(h.Remaining)))
+		left := short(h.Remaining) + " left"
+		if h.Remaining <= 0 {
+			left = "expired, but a transaction of its holder may be open"
+		}
+		holders = append(holders, fmt.Sprintf("%q (%q%s, %s)", cmp.Or(h.Owner, "?"), h.Tag, how, left))
 	}
 	if more := len(all) - shown; more > 0 {
 		holders = append(holders, fmt.Sprintf("%d more", more))

@@ -307,12 +307,15 @@ const longest = 100 * 365 * 24 * time.Hour
 // explains it, from the image and with the image's clock. An expired entry with a mark is
 // there until that is settled, which may take a second.
 func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
+	end := func(e Entry) time.Time {
+		if e.HasMark() && !e.Expires.After(img.Now) {
+			return img.Now.Add(time.Second)
+		}
+		return e.Expires
+	}
 	byTag := map[string][]Entry{}
 	for _, other := range img.Lock.Entries {
-		dead := !other.Expires.After(img.Now)
-		if dead && other.HasMark() {
-			dead, other.Expires = false, img.Now.Add(time.Second)
-		}
+		dead := !end(other).After(img.Now)
 		self := own != nil && other.ID == own.ID
 		later := own != nil && !other.Held() && other.Seq >= own.Seq
 		if !dead && !self && !later {
@@ -335,8 +338,8 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 			continue
 		}
 		blocking = append(blocking, entries...)
-		slices.SortFunc(entries, func(a, b Entry) int { return a.Expires.Compare(b.Expires) })
-		if t := entries[len(entries)-1-r.Allow].Expires; t.After(free) {
+		slices.SortFunc(entries, func(a, b Entry) int { return end(a).Compare(end(b)) })
+		if t := end(entries[len(entries)-1-r.Allow]); t.After(free) {
 			free = t
 		}
 	}

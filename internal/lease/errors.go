@@ -137,7 +137,7 @@ func (ls *Leases) holders(img *engine.Image, entries []engine.Entry, stuck *engi
 		_, known := ls.engine.Rules()[e.Tag]
 		all = append(all, doclock.Holder{
 			Tag: e.Tag, ID: e.ID, Fence: e.Fence, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
-			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
+			Remaining: max(0, e.Expires.Sub(img.Now)), AtLeast: max(0, e.Until.Sub(img.Now)),
 			InContext: ours, InProcess: ls.Valid(img.ID, e.ID), UnknownTag: !known,
 		})
 	}
