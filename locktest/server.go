@@ -352,9 +352,10 @@ func (s *Server) Advance(d time.Duration, members ...string) {
 	s.each(members, func(m *member) { m.ahead += d })
 }
 
-// Lose removes the lease's entry from its document now, as an operator does who breaks a lock. The holder learns it from
-// its next command. Until then its lease counts as valid, and others may be granted. It is an error if the entry is not
-// there: the lease has ended, or it is another server's.
+// Lose removes the lease's entry from its document now, as an operator does who breaks a lock, and aborts the server's open
+// transactions, of which one may be under the lease. The holder learns it from its next command. Until then its lease counts
+// as valid, and others may be granted. It is an error if the entry is not there: the lease has ended, or it is another
+// server's.
 func (s *Server) Lose(lease Guarded) error {
 	s.mu.Lock()
 	at := s.stored
@@ -368,7 +369,14 @@ func (s *Server) Lose(lease Guarded) error {
 	among := at.latest.store.Collections()
 	s.mu.Unlock()
 	return lose(lease, among, func(command value.Document) bson.RawValue {
-		return s.ready(at, s.execute(at, command)).reply
+		s.mu.Lock()
+		for _, t := range at.sessions {
+			s.abort(t)
+		}
+		s.arrive()
+		removed := s.run(at, &store.Call{Command: command})
+		s.mu.Unlock()
+		return s.ready(at, removed).reply
 	})
 }
 

@@ -641,6 +641,23 @@ func TestReleaseWaitsForTransactions(t *testing.T) {
 	})
 }
 
+// A test's server that takes a lock away commits nothing under it.
+func TestTransactionOfALockThatIsTakenAway(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		held := c.acquire("write")
+		err := held.WithTransaction(s.Context(), func(ctx context.Context) error {
+			inserted := c.insert(ctx, "ann")
+			ok(s, s.mem.Lose(held))
+			return inserted
+		})
+		if s.has(); !errors.Is(err, doclock.ErrLost) {
+			s.Errorf("%v", err)
+		}
+	})
+}
+
 // A transaction under several leases is committed while all are held. Its commit counts for each of them.
 func TestTransactionOfSeveral(t *testing.T) {
 	t.Parallel()
