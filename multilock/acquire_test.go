@@ -205,7 +205,7 @@ func (p *place) wantNotFound(name string, err error, want string) {
 func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 	const (
 		hex      = "660000000000000000000001"
-		upsert   = "; doclock.Upsert() would make it"
+		upsert   = "; doclock.Upsert() makes a lock that has no other data"
 		number   = "; the _id is of type 32-bit integer"
 		objectID = "; the _id is a string: should it be an ObjectID?"
 		notAmong = "doclock: not acquired: no such document: " + namespace + " has none "

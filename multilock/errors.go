@@ -184,7 +184,7 @@ func (e *notFound) hints() (text string) {
 	case isString && hexOfObjectID.MatchString(s):
 		text = "; the _id is a string: should it be an ObjectID?"
 	case e.mayUpsert && isString:
-		text = "; doclock.Upsert() would make it"
+		text = "; doclock.Upsert() makes a lock that has no other data"
 	case demanded && e.filter.Exact && !e.noneFree: // else another condition may be what it didn't meet
 		text = fmt.Sprintf("; the _id is of type %v", id.Type)
 	}
