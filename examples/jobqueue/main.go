@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -41,20 +42,23 @@ func batch(ctx context.Context, locks *writelock.Locker, pending bson.M, n int, 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = leases.Release(ctx) }() // the jobs that were not done are free at once
+	defer func() { err = errors.Join(err, leases.Release(ctx)) }() // a job that failed is free at once, and taken again
 	kept := make([]context.Context, len(leases))
 	for i, lease := range leases {
 		kept[i] = lease.KeepAlive(ctx) // all from the beginning on
 	}
 	for i, lease := range leases {
-		if work(kept[i], jobs[i]) != nil {
+		failed := work(kept[i], jobs[i])
+		if failed == nil {
+			failed = lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"state": "done"}})
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", jobs[i].Name, failed))
 			continue
 		}
-		if err := lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"state": "done"}}); err == nil {
-			done = append(done, jobs[i])
-		}
+		done = append(done, jobs[i])
 	}
-	return done, nil
+	return done, err
 }
 
 func main() {
