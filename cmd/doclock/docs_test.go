@@ -25,11 +25,9 @@ func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docsPage)
 	must(t, err)
 	before, rest, _ := strings.Cut(string(text), "\n<!-- cmd/doclock/docs_test.go compares this -->\n```text\n")
-	got, after, found := strings.Cut(rest, "```\n")
+	got, after, _ := strings.Cut(rest, "```\n")
 	want := reference(newRoot(&cli{}))
 	switch {
-	case !found:
-		t.Errorf("%s has no place for the reference", docsPage)
 	case *update:
 		text = []byte(before + "\n<!-- cmd/doclock/docs_test.go compares this -->\n```text\n" + want + "```\n" + after)
 		must(t, os.WriteFile(docsPage, text, 0o644))

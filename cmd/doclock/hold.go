@@ -112,7 +112,7 @@ func lookPath(name string) (string, error) {
 func (c *cli) untilSilence(t target, h held) (ctx context.Context, answered func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	silence := time.AfterFunc(h.first, func() { cancel(&attempt.Over{After: h.first}) })
-	said := c.sayLate(h, "asking", "%s: no server has answered so far", t.text)
+	said := c.sayLate(h, "asking", "%s: no answer so far", t.text)
 	return ctx, func() {
 		silence.Stop()
 		said()

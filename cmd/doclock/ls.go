@@ -19,8 +19,9 @@ import (
 const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
 
 An expired entry excludes nobody, unless inspect says so. It is in the document until the
-next grant or a sweep removes it. LEFT is the time until an entry expires if its holder
-does not renew it; a holder that lives renews it again and again.
+next grant or a sweep removes it. In JSON its "state" is what it was: held, waiting, detached
+or remainder. LEFT is the time until an entry expires if its holder does not renew it; a
+holder that lives renews it again and again.
 
 A waiter of a cooperative tag, such as the exclusive "write", asks again and again, and
 leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
@@ -37,7 +38,7 @@ and needs the same memory for these and for millions.`
 const lsExample = `  doclock ls -c shop.orders                      # all
   doclock ls -c shop.orders --older 1h           # who holds for long?
   doclock ls --owner web-3/4711/api              # of one program
-  doclock ls --expired --json | jq -r .owner     # of those who died`
+  doclock ls --expired --json | jq -r 'select(.state == "held").owner'  # who died as a holder`
 
 func newLs(c *cli) *cobra.Command {
 	var q choice

@@ -65,13 +65,6 @@ func TestUntilSignalIsDeafAtFirst(t *testing.T) {
 	})
 }
 
-// A command that has no answer may wait for a transaction.
-func TestHintOfATimeout(t *testing.T) {
-	if hint := hintOf(context.DeadlineExceeded); !strings.Contains(hint, "a transaction") {
-		t.Errorf("the hint is %q", hint)
-	}
-}
-
 // A signal ends a subcommand, also one that waits for stdin, as "rules -" does, or for the
 // reader of its output.
 func TestASignalEndsWorkThatDoesNotLookAtIt(t *testing.T) {

@@ -75,9 +75,8 @@ A command of another user, as "sudo" makes one, gets no signal, and survives a k
 doclock: run doclock under sudo, not sudo under doclock. On Windows there are no such
 signals, and a loss kills the command alone.
 
-With --json, stderr has {"event", "message"} for each step: asking (no server has answered
-so far), waiting, acquired, lost, releasing (no server has answered so far), released, or
-not released.
+With --json, stderr has {"event", "message"} for each step: asking (no answer so far),
+waiting, acquired, lost, releasing (no answer so far), released, or not released.
 
 A process that was stopped may work for a moment after its lock was lost. No lock in
 another process can prevent that; DOCLOCK_FENCE and DOCLOCK_GUARD can.`
