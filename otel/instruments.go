@@ -37,7 +37,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		return h
 	}
 	i := &instruments{
-		wait:            histogram("doclock.wait.duration", "Acquires, from the call to the grant, the refusal or the end.", waitBounds),
+		wait:            histogram("doclock.wait.duration", "Acquires, from the call to the grant, the refusal or the end; a claim's wait for a job, too.", waitBounds),
 		hold:            histogram("doclock.hold.duration", "Leases, from the grant to the end.", holdBounds),
 		transaction:     histogram("doclock.transaction.duration", "Calls of WithTransaction, from the begin to the end.", waitBounds),
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires but claims that others blocked, counted at their end: they waited, or were refused."),
