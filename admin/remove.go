@@ -32,7 +32,8 @@ import (
 // returns a [doclock.ErrOutcomeUnknown].
 //
 // After a [doclock.ErrOutcomeUnknown] call Break again: it removes the entry if it
-// is still there. The other errors are [doclock.ErrForeignLock], [doclock.ErrInvalidArgument],
+// is still there. An open transaction under it, which the server ends in a minute or so,
+// is such an error. The other errors are [doclock.ErrForeignLock], [doclock.ErrInvalidArgument],
 // [doclock.ErrInTransaction], [doclock.ErrUnsupportedServer], and the driver's.
 // Options: [Field], [ShardKey].
 func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Option) (Entry, error) {
