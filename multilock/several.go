@@ -161,7 +161,7 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 	if err != nil {
 		return err
 	}
-	handles, _ := leases.handles()
+	handles, _, _ := leases.handles()
 	work, end := lease.Work(ctx, handles)
 	f := &function{Context: work, given: ctx, handles: handles, end: end}
 	for _, w := range wants {
@@ -187,37 +187,57 @@ type Leases []doclock.Lease
 // ([doclock.ShareInProcess]) does. After a loss the other leases are still renewed. Without a
 // lease the context ends with ctx.
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
-	handles, others := ls.handles()
-	ctx = lease.KeepAlive(ctx, handles)
+	handles, shared, others := ls.handles()
+	kept := lease.KeepAlive(ctx, handles)
 	if slices.Contains(ls, nil) {
-		ended, end := context.WithCancelCause(ctx)
+		ended, end := context.WithCancelCause(kept)
 		end(errNone)
-		ctx = ended
+		kept = ended
+	}
+	for _, u := range shared {
+		others = append(others, u)
 	}
 	for _, l := range others {
-		ctx = l.KeepAlive(ctx)
+		l.KeepAlive(ctx) // also after the loss of another one
+		kept = l.KeepAlive(kept)
 	}
-	return ctx
+	return kept
 }
 
 // Renew renews the leases, all at the same time, each as [doclock.Lease.Renew] does. Those
 // of one Locker share one command. A lost lease doesn't stop the renewal of the others. The
 // errors are joined as those of Release.
 func (ls Leases) Renew(ctx context.Context) error {
-	return ls.join(func(handles []*lease.Lease) []error { return lease.RenewAll(ctx, handles) },
-		func(l doclock.Lease) error { return l.Renew(ctx) })
+	return ls.join(func(handles []*lease.Lease, shared []*user) (errs []error) {
+		for _, u := range shared {
+			if err := u.check(); err != nil {
+				errs = append(errs, err)
+			} else if !slices.Contains(handles, u.Base()) {
+				handles = append(handles, u.Base())
+			}
+		}
+		return append(errs, lease.RenewAll(ctx, handles)...)
+	}, func(l doclock.Lease) error { return l.Renew(ctx) })
 }
 
 // Release releases the leases, all at the same time, each as [doclock.Lease.Release]
 // does, and waits for the answers. Those of one Locker share one command, but for leases
-// that another command is under way for, or that are handed over. A lost lease doesn't stop
+// that another command is under way for, that are handed over, or that others share. A lost lease doesn't stop
 // the release of the others. The errors are joined, and each names its document: the text has three
 // of them, lost ones first, and counts the others. The joined error is a [doclock.ErrLost] if one
 // of the leases was lost, or else a [doclock.ErrOutcomeUnknown] if nobody knows whether one was;
 // it is never both. A lease that was released before gives the same answer again, and sends nothing.
 func (ls Leases) Release(ctx context.Context) error {
-	return ls.join(func(handles []*lease.Lease) []error {
-		errs := lease.ReleaseAll(ctx, handles)
+	return ls.join(func(handles []*lease.Lease, shared []*user) []error {
+		unlocked := make([]error, len(shared))
+		var all sync.WaitGroup
+		for i, u := range shared {
+			handles = append(handles, u.Base())
+			all.Go(func() { unlocked[i] = u.Unlock(ctx) })
+		}
+		errs := lease.ReleaseAll(ctx, handles[:len(handles)-len(shared)])
+		all.Wait()
+		errs = append(errs, unlocked...)
 		for i, h := range handles {
 			errs[i] = h.Judge(errs[i]) // the releases of the others have taken their time
 		}
@@ -226,14 +246,14 @@ func (ls Leases) Release(ctx context.Context) error {
 }
 
 // join sends a command for all leases, and joins the errors.
-func (ls Leases) join(own func([]*lease.Lease) []error, other func(doclock.Lease) error) error {
-	handles, others := ls.handles()
+func (ls Leases) join(own func([]*lease.Lease, []*user) []error, other func(doclock.Lease) error) error {
+	handles, shared, others := ls.handles()
 	var errs, rest []error
 	if slices.Contains(ls, nil) {
 		rest = append(rest, errNone)
 	}
 	var all sync.WaitGroup
-	all.Go(func() { errs = own(handles) })
+	all.Go(func() { errs = own(handles, shared) })
 	for _, l := range others { // here the caller can recover from a panic of his own code
 		rest = append(rest, other(l))
 	}
@@ -279,18 +299,22 @@ func (ls Leases) WithTransaction(ctx context.Context, fn func(ctx context.Contex
 	return lease.WithTransaction(ctx, all, fn)
 }
 
-// handles are the leases of Lockers, each once, and the others: shared ones, and fakes of a caller's.
-func (ls Leases) handles() (handles []*lease.Lease, others []doclock.Lease) {
+// handles are the leases of Lockers, each once, those that others share, and fakes of a caller's.
+func (ls Leases) handles() (handles []*lease.Lease, shared []*user, others []doclock.Lease) {
 	for _, l := range ls {
-		h, own := l.(*lease.Lease)
-		switch {
-		case own && !slices.Contains(handles, h):
-			handles = append(handles, h)
-		case !own && l != nil:
-			others = append(others, l)
+		switch h := l.(type) {
+		case nil:
+		case *lease.Lease:
+			if !slices.Contains(handles, h) {
+				handles = append(handles, h)
+			}
+		case *user:
+			shared = append(shared, h)
+		default:
+			others = append(others, h)
 		}
 	}
-	return handles, others
+	return handles, shared, others
 }
 
 // errNone is the loss of a nil lease.

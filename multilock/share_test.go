@@ -2,6 +2,7 @@ package multilock_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -541,4 +542,67 @@ func TestRule21UpdateAndReleaseEndsWithItsContext(t *testing.T) {
 		p.rest(l)
 		p.wantEntries() // and the lease is released
 	})
+}
+
+// Shared leases are renewed and released beside each other: a document that a transaction has locked holds up no others.
+func TestSharedLeasesOfSeveral(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, multilock.Leases) error{
+		"Renew":   func(ctx context.Context, both multilock.Leases) error { return both.Renew(ctx) },
+		"Release": func(ctx context.Context, both multilock.Leases) error { return both.Release(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c := s.client(relations.ReadPreferring(), doclock.ShareInProcess("read"))
+				both := multilock.Leases{c.acquire("read"), nil}
+				second, err := c.locks.Acquire(s.Context(), doclock.ID(2), "read")
+				must(s, err)
+				both[1] = second
+				time.Sleep(5 * time.Second)
+				unblock := s.block(1)
+				called := make(chan error)
+				go func() { called <- end(s.Context(), both) }()
+				time.Sleep(4 * time.Second)
+				if released := second.Err() != nil; released != (name == "Release") || !released && second.Remaining() < 5*time.Second {
+					s.Errorf("the other lease: %v", second)
+				}
+				if name == "Release" {
+					ok(s, errOf(c.locks.TryAcquire(s.Context(), doclock.ID(2), "write")))
+				}
+				unblock()
+				ok(s, <-called)
+			})
+		})
+	}
+}
+
+// After a loss the shared leases beside the lost one are still renewed.
+func TestALossBesideSharedLeases(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{"read", "write", ""} {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				c := s.client(relations.ReadPreferring(), doclock.ShareInProcess("read"))
+				second, err := c.locks.Acquire(s.Context(), doclock.ID(2), "read")
+				must(s, err)
+				both := multilock.Leases{nil, second}
+				if lost != "" {
+					both[0] = c.acquire(lost)
+				}
+				ctx := both.KeepAlive(s.Context())
+				if lost != "" {
+					must(s, s.mem.Lose(both[0]))
+				}
+				<-ctx.Done()
+				if cause := context.Cause(ctx); !errors.Is(cause, doclock.ErrLost) {
+					s.Error(cause)
+				}
+				time.Sleep(time.Minute)
+				ok(s, second.Err())
+				ok(s, second.Release(s.Context()))
+			})
+		})
+	}
 }

@@ -134,6 +134,26 @@ func (c *client) resume() (held doclock.Lease, token string) {
 	return held, token
 }
 
+// block has somebody's open transaction write these documents, until unblock is called.
+func (s *shop) block(ids ...int) (unblock func()) {
+	s.Helper()
+	client := s.mem.Connect()
+	session, err := client.StartSession()
+	must(s, err)
+	must(s, session.StartTransaction())
+	coll := client.Database(s.mem.Collection("categories").Database().Name()).Collection("categories")
+	for _, id := range ids {
+		written, err := coll.UpdateOne(mongo.NewSessionContext(s.Context(), session), doclock.ID(id), bson.M{"$set": bson.M{"written": true}})
+		if must(s, err); written.MatchedCount != 1 {
+			s.Fatalf("there is no document %d", id)
+		}
+	}
+	return func() {
+		must(s, session.AbortTransaction(context.Background()))
+		session.EndSession(context.Background())
+	}
+}
+
 // add inserts a contact in a transaction of the lease.
 func (c *client) add(held doclock.Lease, id string) error {
 	return c.addIn(c.Context(), held, id)
