@@ -52,6 +52,38 @@ func TestNextHolderWaitsForTheTransaction(t *testing.T) {
 	})
 }
 
+// Of two dead holders one has an open transaction. The other one's place is free, whoever came first.
+func TestAnOpenTransactionKeepsItsOwnPlaceAlone(t *testing.T) {
+	t.Parallel()
+	for _, open := range []int{0, 1} {
+		inShop(t, func(s *shop) {
+			c, other := s.client(relations.Semaphore(2)), s.client(relations.Semaphore(2))
+			inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
+			for i := range 2 {
+				held := c.acquire("slot") // which nothing renews
+				if i != open {
+					must(s, c.add(held, "ann"))
+					continue
+				}
+				go func() {
+					done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
+						close(inside)
+						<-goOn
+						return c.insertAnyway(ctx, "bob")
+					})
+				}()
+				<-inside
+			}
+			time.Sleep(11 * time.Second)
+			next, err := other.locks.Acquire(s.Context(), doclock.ID(1), "slot", doclock.MaxWait(5*time.Second))
+			close(goOn)
+			ok(s, <-done)
+			must(s, err)
+			ok(s, next.Release(s.Context()))
+		})
+	}
+}
+
 // A holder whose mark is settled, and who is still there, begins under a new one: the old one is
 // named already.
 func TestSettledHolderBeginsUnderANewMark(t *testing.T) {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -32,16 +33,30 @@ type settling struct {
 	err  error         // set by then
 }
 
-// Settle settles marks, with one attempt for each, up to the first that fails. It returns those
-// that a command may name. An open transaction makes it fail, a second later.
+// mostSettling is how many marks of a document are settled at the same time.
+const mostSettling = 8
+
+// Settle settles marks, with one attempt for each, beside each other. It returns those that a
+// command may name, and the first error. An open transaction makes its mark fail, a second later,
+// and no other one.
 func (ls *Leases) Settle(ctx context.Context, marks []engine.Mark) (settled []uuid.UUID, err error) {
-	for _, m := range marks {
-		if err := ls.settles.settle(ctx, m); err != nil {
-			return settled, err
-		}
-		settled = append(settled, m.ID)
+	errs := make([]error, len(marks))
+	var all sync.WaitGroup
+	places := make(gate, mostSettling)
+	for i, m := range marks {
+		places <- struct{}{}
+		all.Go(func() {
+			defer places.unlock()
+			errs[i] = ls.settles.settle(ctx, m)
+		})
 	}
-	return settled, nil
+	all.Wait()
+	for i, m := range marks {
+		if errs[i] == nil {
+			settled = append(settled, m.ID)
+		}
+	}
+	return settled, cmp.Or(errs...)
 }
 
 // settle settles a mark, or waits for who does.
