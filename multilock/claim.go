@@ -51,16 +51,14 @@ func (c *claim) wait(ctx context.Context, take func() (bool, error)) error {
 	for {
 		c.past = c.locker.unfit.recall(c.request.Tag)
 		got, err := take()
-		if got || c.tries() {
-			c.sweep(ctx)
+		waits := !got && err == nil && c.passed == 0 && !c.tries()
+		if got || waits || c.tries() {
+			c.sweep(ctx, waits)
 		}
 		if got {
 			return nil
 		}
-		if err == nil && !c.tries() && c.locker.sweepIsDue(true) && c.locker.sweepFor(ctx, c.whole) {
-			continue
-		}
-		if err == nil && c.passed == 0 && !c.tries() {
+		if waits {
 			c.observed.emitWaiting(nil)
 			if err = c.locker.idle.wait(ctx, c); err == nil {
 				continue

@@ -236,6 +236,44 @@ func TestClaimFreesADeadHoldersDocument(t *testing.T) {
 	})
 }
 
+// The open transactions of dead holders hold up no claim: it gets what is free meanwhile, and then what is freed.
+func TestClaimDoesNotWaitForTheTransactionsOfDeadHolders(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(s *shop) {
+		c, workers := s.client(relations.Exclusive()), s.client(relations.Exclusive())
+		goOn, done := make(chan bool), make(chan error)
+		for _, held := range c.acquireTwo() {
+			inside := make(chan bool)
+			go func() {
+				done <- held.WithTransaction(s.Context(), func(context.Context) error {
+					close(inside)
+					<-goOn
+					return nil
+				})
+			}()
+			<-inside
+		}
+		time.Sleep(11 * time.Second)
+		claim := func() (doclock.Lease, error) {
+			return workers.locks.Acquire(s.Context(), bson.M{}, "write", doclock.SkipLocked(), doclock.MaxWait(15*time.Second))
+		}
+		time.AfterFunc(time.Second/2, func() { ok(s, errOf(s.mem.Collection("categories").InsertOne(s.Context(), doclock.ID(3)))) })
+		begun := time.Now()
+		held, err := claim()
+		if took := time.Since(begun); err != nil || took > time.Second {
+			s.Errorf("%v after %v", err, took)
+		} else {
+			defer func() { ok(s, held.Release(s.Context())) }()
+		}
+		close(goOn)
+		ok(s, <-done)
+		ok(s, <-done)
+		held, err = claim()
+		must(s, err)
+		ok(s, held.Release(s.Context()))
+	})
+}
+
 // An acquire that is granted beside a dead holder removes its entry, so that the document doesn't grow. Where that fails the
 // next one does.
 func TestDeadHoldersEntryIsSwept(t *testing.T) {

@@ -69,28 +69,32 @@ func (l *Locker) remove(ctx context.Context, img *engine.Image, e engine.Entry) 
 	return err
 }
 
-// sweepFor looks for the documents of dead holders that match a claim's filter, and reports whether
-// it has freed one. Once in a TTL is enough.
-func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) (freed bool) {
+// sweepFor frees the documents of dead holders that match a claim's filter, beside each other: a
+// transaction may be open under one of them.
+func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) {
 	var found []*engine.Image
 	_, err := attempt.Once(ctx, l.engine.Attempt(l.engine.TTL).Timeout, func(ctx context.Context) (err error) {
 		found, err = l.engine.Abandoned(ctx, f, mostSwept)
 		return err
 	})
 	if err != nil {
-		return false
+		return
 	}
 	for _, img := range found {
-		for _, e := range img.Abandoned() {
-			freed = l.remove(ctx, img, e) == nil || freed
-		}
+		l.ops.Go(func() {
+			for _, e := range img.Abandoned() {
+				if l.remove(ctx, img, e) == nil {
+					l.idle.released()
+				}
+			}
+		})
 	}
-	return freed
 }
 
-// sweep sweeps in the background, once in a TTL of the Locker's life.
-func (c *claim) sweep(ctx context.Context) {
-	if whole := c.whole; c.locker.sweepIsDue(false) {
+// sweep sweeps in the background, once in a TTL of the Locker's life. Where the claim waits, the first
+// one sweeps, too. What is freed wakes the claims that wait.
+func (c *claim) sweep(ctx context.Context, waits bool) {
+	if whole := c.whole; c.locker.sweepIsDue(waits) {
 		ctx = engine.WithSending(attempt.Detached(ctx), nil) // it counts for no acquire
 		c.locker.ops.Go(func() { c.locker.sweepFor(ctx, whole) })
 	}
