@@ -86,6 +86,17 @@ func (p *progress) report() (conflict, silence error) {
 	return p.conflict, silence
 }
 
+// outage is why the last attempt met no server that takes commands, or nil. The error of the acquire
+// may be that of an earlier attempt, which may have been executed.
+func (p *progress) outage() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !engine.AsFailure(p.ended).Outage() {
+		return nil
+	}
+	return explain("acquire", p.ended)
+}
+
 // begin checks an acquire's arguments; nothing is sent yet.
 func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*call, error) {
 	if _, known := l.engine.Rules()[tag]; !known {
@@ -470,8 +481,12 @@ func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(hand
 			return got, nil
 		}
 		if !waits(err) {
-			if engine.AsFailure(err).Outage() { // for as long as any command is repeated
-				queues.Fail(w, err)
+			away := err
+			if !engine.AsFailure(err).Outage() {
+				away = a.progress.outage()
+			}
+			if away != nil { // for as long as any command is repeated
+				queues.Fail(w, away)
 			}
 			return granted{}, err
 		}

@@ -345,24 +345,34 @@ func TestWrongCredentialsAreNamed(t *testing.T) {
 	}
 }
 
-// Where no server answers for long, the waiters of a document fail together: the first asks for all.
+// Where no server answers for long, the waiters of a document fail together: the first asks for all, also if the outage has
+// cut off its command.
 func TestWaitersOfADocumentFailTogether(t *testing.T) {
 	t.Parallel()
-	outage(t, func(o *pair) {
-		o.try(o.there, "write", doclock.TTL(time.Hour))
-		locks := o.plain(relations.Exclusive())
-		ended := make(chan error)
-		for range 4 {
-			go func() { ended <- errOf(locks.Acquire(o.Context(), flowers, "write")) }()
-		}
-		time.Sleep(10 * time.Second)
-		o.mem.Down(errAway)
-		begun := time.Now()
-		for range 4 {
-			o.want(<-ended, doclock.ErrNotAcquired)
-		}
-		if took := time.Since(begun); took > engine.DefaultRetryLimit+engine.DefaultTTL/3+2*time.Second {
-			o.Errorf("it took %v", took)
-		}
-	})
+	for name, cut := range map[string]bool{"between two commands": false, "during a command": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outage(t, func(o *pair) {
+				o.try(o.there, "write", doclock.TTL(time.Hour))
+				locks := o.plain(relations.Exclusive())
+				ended := make(chan error)
+				for range 4 {
+					go func() { ended <- errOf(locks.Acquire(o.Context(), flowers, "write")) }()
+				}
+				time.Sleep(10 * time.Second)
+				if cut {
+					o.mem.Delay(1, time.Minute, locktest.Acquires)
+					time.Sleep(2 * time.Second) // longer than a pause
+				}
+				o.mem.Down(errAway)
+				begun := time.Now()
+				for range 4 {
+					o.want(<-ended, doclock.ErrNotAcquired)
+				}
+				if took := time.Since(begun); took > engine.DefaultRetryLimit+engine.DefaultTTL/3+2*time.Second {
+					o.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
 }
