@@ -271,7 +271,9 @@ func renewTogether(leases []*Lease) (alone bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), left)
 	defer cancel()
-	_, err = attempt.Settle(ctx, leases[0].bounds(), func(context.Context) error {
+	bounds := leases[0].bounds()
+	bounds.Pause = left / 8 // no lease is lost by waiting
+	_, err = attempt.Settle(ctx, bounds, func(context.Context) error {
 		f, err := renewAll(leases)
 		if alone = f.alone && engine.PanicIn(err) == nil; alone {
 			return nil

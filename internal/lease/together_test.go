@@ -225,3 +225,29 @@ func TestRenewalOfSeveralTTLs(t *testing.T) {
 		r.wantErr("the long one", errs[1], nil)
 	})
 }
+
+// An overload that is over while the leases are valid costs a renewal of several none, as that of one.
+func TestRenewalOfSeveralInAnOverload(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		for range 20 { // the pauses have a random part
+			virtual(t, func(r *rig) {
+				leases := r.many(n)
+				time.Sleep(ttl / 3)
+				r.fault(func(context.Context, call) error {
+					return overloaded{&engine.Failure{Nothing: true, Passes: true, Trouble: engine.Overloaded}}
+				})
+				time.AfterFunc(ttl/2, func() { r.fault(nil) })
+				for _, err := range RenewAll(r.Context(), leases) {
+					r.wantErr("Renew", err, nil)
+				}
+			})
+		}
+	}
+}
+
+// overloaded is the answer of a server with too much to do.
+type overloaded struct{ error }
+
+func (overloaded) Error() string { return "overloaded" }
+
+func (o overloaded) Unwrap() error { return o.error }
