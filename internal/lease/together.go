@@ -119,7 +119,8 @@ func (d *departure) end(ctx context.Context, err error) {
 
 // sendReleases sends the releases in one command. It counts those that it has not found, and
 // doesn't name them: then each is read, or released by itself. If it takes too long, somebody may
-// have locked one of the documents, and must keep the others from being released no longer.
+// have locked one of the documents, and must keep the others from being released no longer. Neither
+// must one whose release fails.
 func sendReleases(ctx context.Context, all []*departure) {
 	leases, grants := make([]*Lease, len(all)), make([]engine.Grant, len(all))
 	for i, d := range all {
@@ -127,10 +128,10 @@ func sendReleases(ctx context.Context, all []*departure) {
 		d.giveUp() // before anything is sent
 	}
 	ctx = counted(ctx, leases)
-	var late error // of an attempt that took too long
+	var late error // of an attempt that took too long, or failed in part
 	missing, unsure, err := settle(ctx, longest(all), func(ctx context.Context) (int, error) {
 		missing, err := all[0].commands.ReleaseAll(ctx, grants)
-		if mongo.IsTimeout(err) && !engine.AsFailure(err).Nothing {
+		if (mongo.IsTimeout(err) || engine.AnsweredPartly(err)) && !engine.AsFailure(err).Nothing {
 			late, err = err, nil
 		}
 		return missing, err
@@ -275,7 +276,7 @@ func renewTogether(leases []*Lease) (alone bool, err error) {
 	bounds.Pause = left / 8 // no lease is lost by waiting
 	_, err = attempt.Settle(ctx, bounds, func(context.Context) error {
 		f, err := renewAll(leases)
-		if alone = f.alone && engine.PanicIn(err) == nil; alone {
+		if alone = (f.alone || engine.AnsweredPartly(err)) && engine.PanicIn(err) == nil; alone {
 			return nil
 		}
 		return err

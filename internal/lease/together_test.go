@@ -163,6 +163,68 @@ func TestReleaseOfSeveralThatIsRefusedInPart(t *testing.T) {
 	})
 }
 
+// A joint release or renewal that fails for one document is done for the others: nobody waits for them, or doubts them.
+func TestCommandForSeveralThatFailsInPart(t *testing.T) {
+	for name, c := range map[string]struct {
+		send func(context.Context, []*Lease) []error
+		code int
+	}{
+		"release, a conflict":       {ReleaseAll, 112},
+		"release, an unknown error": {ReleaseAll, 1},
+		"renew, a conflict":         {RenewAll, 112},
+		"renew, an unknown error":   {RenewAll, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				leases := r.many(3)
+				failure := &engine.Failure{Passes: c.code == 112}
+				if failure.Passes {
+					failure.Trouble = engine.WriteConflict
+				}
+				// as engine.failed makes it: engine.TestACommandThatIsRefusedInPart
+				failed := failedInPart{failure, mongo.WriteException{WriteErrors: []mongo.WriteError{{Index: 2, Code: c.code}}}}
+				together := 0
+				r.server.fault = func(ctx context.Context, call call) error {
+					others := []engine.Grant{leases[0].grant, leases[1].grant}
+					switch call.name {
+					case "release all":
+						together++
+						_, _ = r.engine.ReleaseAll(ctx, others)
+						return failed
+					case "renew all":
+						together++
+						_, _ = r.engine.RenewAll(ctx, others)
+						return failed
+					case "release", "renew":
+						if call.documents[0] == 102 {
+							return failed
+						}
+					}
+					return nil
+				}
+				for i, err := range c.send(r.Context(), leases) {
+					if (err == nil) != (i < 2) {
+						t.Errorf("lease %d: %v", i, err)
+					}
+				}
+				if together != 1 {
+					t.Errorf("sent %d commands for all", together)
+				}
+			})
+		})
+	}
+}
+
+// failedInPart is what the engine makes of an answer that has refused some statements.
+type failedInPart struct {
+	*engine.Failure
+	why error
+}
+
+func (failedInPart) Error() string { return "failed in part" }
+
+func (f failedInPart) Unwrap() []error { return []error{f.Failure, f.why} }
+
 // With a context that has ended, a renewal of several sends nothing, as that of one.
 func TestRenewalOfSeveralAfterTheEndOfItsContext(t *testing.T) {
 	for _, n := range []int{1, 3} {
