@@ -46,6 +46,7 @@ type cleanup struct {
 	rest    time.Duration // of all, before the one command; 0 while a server takes commands
 	asleep  *time.Timer   // during that rest, or nil
 	closed  bool
+	closeBy time.Time // until when Close waits for answers, while it does
 }
 
 // debt is what one document owes under one tag.
@@ -246,6 +247,9 @@ func (c *cleanup) send(d *debt) sent {
 	for id, l := range d.ids {
 		s.asked[id], timeout, proof = len(l.answers), max(timeout, l.timeout), proof || l.proof
 	}
+	if !c.closeBy.IsZero() { // many may wait behind documents that others have locked
+		timeout = min(timeout, max(time.Until(c.closeBy), firstRest))
+	}
 	c.mu.Unlock()
 	err := c.locker.engine.Unreachable()
 	s.away = err != nil
@@ -390,11 +394,13 @@ func (c *cleanup) schedule(d *debt, s sent, now time.Time) {
 }
 
 // close removes all leftovers once more. None of them rests any more, and Close waits for
-// the answers.
-func (c *cleanup) close() {
+// the answers, until it calls end: no longer than for that of any other command, or for two
+// attempts.
+func (c *cleanup) close() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
+	bounds := c.locker.engine.Attempt(c.locker.engine.TTL)
+	c.closed, c.closeBy = true, time.Now().Add(max(bounds.RetryLimit, 2*bounds.Timeout))
 	for _, d := range c.debts {
 		d.rest = 0
 		for _, l := range d.ids {
@@ -403,15 +409,18 @@ func (c *cleanup) close() {
 		c.take(d)
 	}
 	c.wake()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closeBy = time.Time{}
+	}
 }
 
-// hold has Close wait for the leftover's answer, no longer than for that of any other
-// command, or for two attempts.
+// hold has Close wait for the leftover's answer.
 func (c *cleanup) hold(l *leftover) {
 	c.locker.ops.Enter()
 	l.answers = append(l.answers, func(error) { c.locker.ops.Leave() })
-	bounds := c.locker.engine.Attempt(c.locker.engine.TTL)
-	l.answerBy = time.Now().Add(max(bounds.RetryLimit, 2*bounds.Timeout))
+	l.answerBy = c.closeBy
 }
 
 // remains is the error of a Close that leaves entries of acquires without a lease. If Close

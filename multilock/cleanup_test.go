@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -605,5 +608,49 @@ func TestRule22TheCleanUpLastsForTheLongestLife(t *testing.T) {
 		if life, err := l.Life(flowers, "write", c.opts...); life != c.life || err != nil {
 			t.Errorf("%s: %v, %v; want %v", name, life, err, c.life)
 		}
+	}
+}
+
+// owed has that many waiters of a client give up in documents from 101 on that somebody's transaction has locked.
+func (s *shop) owed(c *client, n int) {
+	s.Helper()
+	holders := s.client(relations.Semaphore(1), doclock.TTL(time.Minute))
+	var ids []int
+	var all sync.WaitGroup
+	for i := range n {
+		id := 101 + i
+		ids = append(ids, id)
+		must(s, errOf(s.mem.Collection("categories").InsertOne(s.Context(), doclock.ID(id))))
+		must(s, errOf(holders.locks.TryAcquire(s.Context(), doclock.ID(id), "slot")))
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
+			defer cancel()
+			_, err := c.locks.Acquire(ctx, doclock.ID(id), "slot")
+			if !errors.Is(err, context.DeadlineExceeded) {
+				s.Error(err)
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	s.Cleanup(s.block(ids...))
+	all.Wait()
+}
+
+// Close waits for what is owed for 30 s at most, however many documents a transaction has locked, and names what it leaves.
+func TestCloseWaitsForLockedDocumentsInTime(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 10, 30} {
+		inShop(t, func(s *shop) {
+			c := s.client(relations.Semaphore(1), doclock.TTL(time.Minute))
+			s.owed(c, n)
+			begun := time.Now()
+			err := c.locks.Close(s.Context())
+			if took := time.Since(begun); took > engine.DefaultRetryLimit+time.Second {
+				s.Errorf("with %d locked documents it took %v", n, took)
+			}
+			if err == nil || !strings.Contains(err.Error(), "may leave entries that nobody holds") || n > 3 && !strings.Contains(err.Error(), fmt.Sprintf("and %d more", n-3)) {
+				s.Errorf("%d locked documents: %v", n, err)
+			}
+		})
 	}
 }

@@ -310,7 +310,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	l.ops.Close()
 	l.functions.stop(l.closed, false)
-	l.cleanup.close()
+	defer l.cleanup.close()()
 	err := l.ops.Wait(ctx)
 	if err != nil {
 		l.functions.stop(l.closed, true)
