@@ -31,9 +31,8 @@ import (
 // anew. A release whose first request got lost can't tell the removal from its own: it
 // returns a [doclock.ErrOutcomeUnknown].
 //
-// After a [doclock.ErrOutcomeUnknown] call Break again: it removes the entry if it
-// is still there. An open transaction under it, which the server ends in a minute or so,
-// is such an error. The other errors are [doclock.ErrForeignLock], [doclock.ErrInvalidArgument],
+// After a [doclock.ErrOutcomeUnknown], as beside an open transaction under the entry, call
+// Break again. The other errors are [doclock.ErrForeignLock], [doclock.ErrInvalidArgument],
 // [doclock.ErrInTransaction], [doclock.ErrUnsupportedServer], and the driver's.
 // Options: [Field], [ShardKey].
 func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Option) (Entry, error) {
