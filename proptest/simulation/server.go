@@ -387,20 +387,27 @@ func (s *run) judgeInTime() *tally.Tally {
 // the n has terms.
 func groupsOf(seed uint64, n int, pace time.Duration) (groups []*group) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	sets := []relations.Rules{
-		relations.Fair(), // of the document that is often asked for
-		relations.WritePreferring(), relations.Exclusive(), relations.Semaphore(2), relations.MultiGranularity(),
-		relations.ReadPreferring(), relations.Semaphore(1),
+	sets := []struct {
+		name  string
+		rules relations.Rules
+	}{
+		{"Fair", relations.Fair()}, // of the document that is often asked for
+		{"WritePreferring", relations.WritePreferring()},
+		{"Exclusive", relations.Exclusive()},
+		{"Semaphore(2)", relations.Semaphore(2)},
+		{"MultiGranularity", relations.MultiGranularity()},
+		{"ReadPreferring", relations.ReadPreferring()},
+		{"Semaphore(1)", relations.Semaphore(1)},
 	}
 	ms := func(n int) time.Duration { return time.Duration(20*n) * time.Millisecond / pace }
 	for i := range n {
-		rules := generated(rng)
+		name, rules := fmt.Sprintf("generated %d", i), generated(rng)
 		if i < len(sets) {
-			rules = sets[i]
+			name, rules = sets[i].name, sets[i].rules
 		}
 		ttl := ms(150 + 50*rng.IntN(8))
 		groups = append(groups, &group{
-			name: fmt.Sprint("rules ", i), rules: rules, documents: []string{fmt.Sprintf("d%d", i)},
+			name: fmt.Sprintf("%d, %s", i, name), rules: rules, documents: []string{fmt.Sprintf("d%d", i)},
 			ttl: ttl, waitTTL: max(ms(100), ttl/2+ms(rng.IntN(200))), tolerance: ms([]int{0, 20, 100}[rng.IntN(3)]), terms: i%2 == 0,
 		})
 	}
