@@ -40,9 +40,8 @@ type Lease struct {
 	validity  validity
 	limit     validity // HoldAtMost's, which nothing extends; zero without one
 	watch     *time.Timer
-	cause     error              // of the end of the validity, or nil
-	ranOut    *doclock.LostError // the validity's time was up, or nil
-	loss      error              // that the server has declared, or nil
+	cause     error // of the end of the validity, or nil
+	loss      error // that the server has declared, or nil
 	done      chan struct{}
 	followers []follower
 	release   *verdict // of the command that ends the lease; nil before it

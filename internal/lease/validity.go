@@ -161,7 +161,6 @@ func (l *Lease) runOut(now engine.Reading) error {
 	case len(l.renewing) > 0 || slices.ContainsFunc(l.followers, func(f follower) bool { _, only := f.(*ender); return !only }):
 		loss.Reason = doclock.LossExpired
 	}
-	l.ranOut = loss
 	return loss
 }
 
@@ -169,13 +168,13 @@ func (l *Lease) runOut(now engine.Reading) error {
 // first one: once the lease's time was up, others could come.
 func (l *Lease) lose(got engine.Answer) error {
 	l.mu.Lock()
-	known, ranOut := l.loss, l.ranOut
+	known, before := l.loss, l.cause
 	l.mu.Unlock()
 	if known != nil {
 		return known
 	}
 	loss := l.leases.Missing(&l.grant, got) // under no mutex: the holders may be leases of this process, as this one is
-	if ranOut != nil {
+	if ranOut := (*doclock.LostError)(nil); errors.As(before, &ranOut) {
 		loss.Reason, loss.Since = ranOut.Reason, ranOut.Since
 	}
 	l.mu.Lock()
