@@ -291,10 +291,8 @@ func (l *Lease) write(ctx context.Context, u *engine.Update) error {
 		return err
 	})
 	switch {
-	case err != nil && unsure == nil:
-		return l.failed("update", err)
 	case err != nil:
-		return l.unknown("update", unsure)
+		return l.noAnswer("update", unsure, err)
 	case got.Outcome == engine.Applied:
 		return nil
 	case unsure == nil:

@@ -94,6 +94,15 @@ func (l *Lease) unknown(command string, cause error) error {
 	return fmt.Errorf("%w: %s: %v: %w", doclock.ErrOutcomeUnknown, command, l.name(), cause)
 }
 
+// noAnswer is the error of a command without an answer: one of its attempts may have been
+// executed, if unsure is set, and else none was.
+func (l *Lease) noAnswer(command string, unsure, err error) error {
+	if unsure != nil {
+		return l.unknown(command, unsure)
+	}
+	return l.failed(command, err)
+}
+
 // notSent is the error of a caller whose context ended before the command was sent. The
 // reason may be that none can be.
 func (l *Lease) notSent(ctx context.Context) error {

@@ -145,10 +145,8 @@ func (l *Lease) sendRelease(ctx context.Context, to *handoff, unsure error) erro
 	switch unsure = cmp.Or(again, unsure); {
 	case known != nil:
 		return oneline.Join(known, engine.PanicIn(err))
-	case err != nil && unsure == nil:
-		return l.Judge(l.failed("release", err))
 	case err != nil:
-		return l.unknown("release", unsure)
+		return l.Judge(l.noAnswer("release", unsure, err))
 	default:
 		return l.removed(ctx, "release", got, unsure)
 	}
@@ -603,10 +601,8 @@ func (l *Lease) detach(ctx context.Context, k engine.Token) error {
 	}
 	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.commands.Detach(ctx, l.grant, k.Key) })
 	switch {
-	case err != nil && unsure == nil:
-		return l.Judge(l.failed("detach", err))
 	case err != nil:
-		return l.unknown("detach", unsure)
+		return l.Judge(l.noAnswer("detach", unsure, err))
 	case got.Outcome == engine.Detached:
 		return nil
 	case unsure == nil:

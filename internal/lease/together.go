@@ -145,13 +145,9 @@ func sendReleases(ctx context.Context, all []*departure) {
 		for _, d := range all {
 			d.alone(ctx, unsure)
 		}
-	case err != nil && unsure == nil:
-		for _, d := range all {
-			d.end(ctx, d.Judge(d.failed("release", err)))
-		}
 	case err != nil:
 		for _, d := range all {
-			d.end(ctx, d.unknown("release", unsure))
+			d.end(ctx, d.Judge(d.noAnswer("release", unsure, err)))
 		}
 	default:
 		for _, d := range all {
