@@ -205,9 +205,8 @@ func (d *queue) granted(w *Waiter) {
 
 // observe records the image of a command that was sent at that time or later.
 func (d *queue) observe(img *engine.Image, sent time.Duration) {
-	changed := d.view.changes
-	d.view.update(img, sent)
-	d.stirred = d.stirred || d.view.changes != changed
+	changed := d.view.update(img, sent)
+	d.stirred = d.stirred || changed
 }
 
 // releasing notes that an entry is being released, or handed over.

@@ -22,7 +22,6 @@ type view struct {
 	image   *engine.Image // or nil
 	taken   time.Duration // when the image came
 	changed time.Duration // when an image last showed a new holder, or none
-	changes uint64        // how often one did
 	rivals  time.Duration // when an image last showed none but other processes' entries
 
 	news       uint64                 // counts the entries that have left the document, or are about to
@@ -38,18 +37,17 @@ type departure struct {
 }
 
 // update records the image of a command that was sent at that time or later, unless a later
-// one is known.
+// one is known. It reports whether the image shows a new holder, or none.
 //
 // A command that was sent after the last image had come was executed after it,
 // whatever the fences and the server's clock say: both can be set back.
-func (v *view) update(img *engine.Image, sent time.Duration) {
+func (v *view) update(img *engine.Image, sent time.Duration) (changed bool) {
 	if img == nil || v.image != nil && sent <= v.taken && older(img, v.image) {
-		return
+		return false
 	}
 	now := v.clock()
-	if v.image == nil || lastGrant(v.image) != lastGrant(img) {
+	if changed = v.image == nil || lastGrant(v.image) != lastGrant(img); changed {
 		v.changed = now
-		v.changes++
 	}
 	img = without(img, v.departing(sent)...)
 	if v.image == nil || madeWay(v.image, img) {
@@ -60,6 +58,7 @@ func (v *view) update(img *engine.Image, sent time.Duration) {
 	if len(v.image.Lock.Entries) > 0 && !slices.ContainsFunc(v.image.Lock.Entries, v.mine) {
 		v.rivals = now
 	}
+	return changed
 }
 
 // departing are the entries of departures that the image of a command that was sent at

@@ -146,9 +146,7 @@ func TestWhatMovesTheLock(t *testing.T) {
 	} {
 		v := newView()
 		v.update(image(7, 7), 0)
-		before := v.changes
-		v.update(c.then, 0)
-		if moved := v.changes != before; moved != c.moved {
+		if moved := v.update(c.then, 0); moved != c.moved {
 			t.Errorf("%s: it has moved: %v; want %v", c.name, moved, c.moved)
 		}
 	}
