@@ -139,7 +139,6 @@ type transaction struct {
 	leases  []*Lease
 	parts   []*part
 	begun   time.Time
-	pause   time.Duration
 	commits int
 }
 
@@ -159,15 +158,14 @@ type again struct{ error }
 
 // run runs the transaction until it has a verdict.
 func (t *transaction) run(ctx context.Context, fn func(context.Context) error) error {
-	for {
+	for pause := firstRest; ; pause = min(2*pause, longestRest) {
 		err := t.attempt(ctx, fn)
 		var repeat again
 		if !errors.As(err, &repeat) {
 			return err
 		}
-		bounds := t.leases[0].bounds()
-		t.pause = min(max(2*t.pause, firstRest), longestRest)
-		if t.commits >= mostCommits || time.Since(t.begun) > bounds.RetryLimit || !attempt.Sleep(ctx, t.pause/2+rand.N(t.pause)) {
+		limit := t.leases[0].bounds().RetryLimit
+		if t.commits >= mostCommits || time.Since(t.begun) > limit || !attempt.Sleep(ctx, pause/2+rand.N(pause)) {
 			return t.leases[0].failed("transaction", oneline.Join(repeat.error, whyEnded(repeat.error), ctx.Err(), t.lost()))
 		}
 	}
