@@ -25,25 +25,23 @@ const joinable = 200 * time.Millisecond
 // shares are the leases that callers of one Locker may join, and the acquires of such
 // leases that they wait for together, each of a document and tag (rule 21).
 type shares struct {
-	ops *attempt.Group // of the Locker
-	mu  sync.Mutex     // of all shares, too
+	mu  sync.Mutex // of all shares, too
 	all map[string]*share
 }
 
 // share is a lease and its users.
 type share struct {
-	of       *shares
-	key      string
-	waits    chan struct{}           // closed when the acquire was kept back, if there is an observer
-	ended    chan struct{}           // closed when the acquire has ended
-	end      context.CancelCauseFunc // ends the acquire: nobody waits for it any more
-	got      granted                 // set once it has ended, and
-	err      error                   // why there is no lease
-	until    time.Duration           // nobody joins from then on
-	progress *progress               // of the acquire
-	try      bool                    // the acquire tries once: nobody waits for its end
-	users    int
-	over     bool // a user releases it for all
+	of    *shares
+	by    *call // who has begun the acquire
+	key   string
+	waits chan struct{}           // closed when the acquire was kept back, if there is an observer
+	ended chan struct{}           // closed when the acquire has ended
+	end   context.CancelCauseFunc // ends the acquire: nobody waits for it any more
+	got   granted                 // set once it has ended, and
+	err   error                   // why there is no lease
+	until time.Duration           // nobody joins from then on
+	users int
+	over  bool // a user releases it for all
 }
 
 // shares says that the caller may use a lease with others: it asks for nothing of its own,
@@ -59,7 +57,7 @@ func (c *call) share(ctx context.Context) (holder, error) {
 	s := c.join(ctx)
 	if !attempt.IsClosed(s.ended) {
 		if err := s.wait(ctx, c); err != nil {
-			s.quit(c)
+			s.quit()
 			return nil, c.failed(ctx, err)
 		}
 	}
@@ -101,34 +99,35 @@ func (c *call) join(ctx context.Context) *share {
 	defer all.mu.Unlock()
 	s := all.all[key]
 	if s != nil && s.takes(c) {
-		c.progress = s.progress
+		c.progress = s.by.progress
 		s.users++
 		return s
 	}
 	joins := s == nil || attempt.IsClosed(s.ended) || !c.tries() // else others may join that one
-	s = &share{of: all, key: key, waits: make(chan struct{}), ended: make(chan struct{}), progress: c.progress, try: c.tries(), users: 1}
+	own := *c
+	s = &share{of: all, by: &own, key: key, waits: make(chan struct{}), ended: make(chan struct{}), users: 1}
+	own.observed = c.observed.delegate(s)
 	var acquiring context.Context
 	acquiring, s.end = context.WithCancelCause(attempt.Detached(ctx))
 	if joins {
 		all.all[key] = s
 	}
-	own := *c
-	own.observed = c.observed.delegate(s)
-	c.locker.ops.Go(func() { s.begin(acquiring, &own) })
+	c.locker.ops.Go(func() { s.begin(acquiring) })
 	return s
 }
 
 // takes says that the caller may join. The shares are locked.
 func (s *share) takes(c *call) bool {
 	if !attempt.IsClosed(s.ended) {
-		return !s.try && !c.tries()
+		return !s.by.tries() && !c.tries() // nobody waits for the end of one that tries once
 	}
 	return s.err == nil && c.locker.queues.Now() < s.until && s.got.lease.Err() == nil
 }
 
 // begin acquires the lease. If the grant's image shows an entry that the tag respects,
 // nobody joins who comes later.
-func (s *share) begin(ctx context.Context, c *call) {
+func (s *share) begin(ctx context.Context) {
+	c := s.by
 	got, err := c.run(ctx)
 	s.of.mu.Lock()
 	s.got, s.err = got, err
@@ -166,7 +165,7 @@ func (s *share) close() {
 }
 
 // quit is the end of a caller who has left before he had the lease.
-func (s *share) quit(c *call) {
+func (s *share) quit() {
 	s.of.mu.Lock()
 	s.users--
 	nobody, got := s.users == 0, s.got.lease
@@ -178,7 +177,7 @@ func (s *share) quit(c *call) {
 		s.end(errors.New("all callers have left"))
 	}
 	if nobody && got != nil { // it has come at the same time
-		c.locker.cleanup.release(context.Background(), c.request, got)
+		s.by.locker.cleanup.release(context.Background(), s.by.request, got)
 	}
 }
 
@@ -269,7 +268,7 @@ func (u *user) UpdateAndRelease(ctx context.Context, update any, opts ...options
 	if lease.Unsent(err) { // the user goes on
 		return err
 	}
-	released, _ := attempt.Run(ctx, u.share.of.ops, func() error { return u.Unlock(attempt.Detached(ctx)) }, func(error) {})
+	released, _ := attempt.Run(ctx, u.share.by.locker.ops, func() error { return u.Unlock(attempt.Detached(ctx)) }, func(error) {})
 	return engine.Raise(lease.Besides(err, released))
 }
 
