@@ -611,8 +611,8 @@ func TestRule22TheCleanUpLastsForTheLongestLife(t *testing.T) {
 	}
 }
 
-// owed has that many waiters of a client give up in documents from 101 on that somebody's transaction has locked.
-func (s *shop) owed(c *client, n int) {
+// abandonWaits has n waiters of a client give up. A transaction has locked their documents, from 101 on.
+func (s *shop) abandonWaits(c *client, n int) {
 	s.Helper()
 	holders := s.client(relations.Semaphore(1), doclock.TTL(time.Minute))
 	var ids []int
@@ -642,7 +642,7 @@ func TestCloseWaitsForLockedDocumentsInTime(t *testing.T) {
 	for _, n := range []int{1, 10, 30} {
 		inShop(t, func(s *shop) {
 			c := s.client(relations.Semaphore(1), doclock.TTL(time.Minute))
-			s.owed(c, n)
+			s.abandonWaits(c, n)
 			begun := time.Now()
 			err := c.locks.Close(s.Context())
 			if took := time.Since(begun); took > engine.DefaultRetryLimit+time.Second {

@@ -222,24 +222,26 @@ func (ls Leases) Renew(ctx context.Context) error {
 
 // Release releases the leases, all at the same time, each as [doclock.Lease.Release]
 // does, and waits for the answers. Those of one Locker share one command, but for leases
-// that another command is under way for, that are handed over, or that others share. A lost lease doesn't stop
-// the release of the others. The errors are joined, and each names its document: the text has three
-// of them, lost ones first, and counts the others. The joined error is a [doclock.ErrLost] if one
-// of the leases was lost, or else a [doclock.ErrOutcomeUnknown] if nobody knows whether one was;
-// it is never both. A lease that was released before gives the same answer again, and sends nothing.
+// that another command is under way for, that are handed over, or that others share. A lost
+// lease doesn't stop the release of the others. The errors are joined, and each names its
+// document: the text has three of them, lost ones first, and counts the others. The joined
+// error is a [doclock.ErrLost] if one of the leases was lost, or else a
+// [doclock.ErrOutcomeUnknown] if nobody knows whether one was; it is never both. A lease that
+// was released before gives the same answer again, and sends nothing.
 func (ls Leases) Release(ctx context.Context) error {
 	return ls.join(func(handles []*lease.Lease, shared []*user) []error {
 		unlocked := make([]error, len(shared))
 		var all sync.WaitGroup
 		for i, u := range shared {
-			handles = append(handles, u.Base())
 			all.Go(func() { unlocked[i] = u.Unlock(ctx) })
 		}
-		errs := lease.ReleaseAll(ctx, handles[:len(handles)-len(shared)])
+		errs := lease.ReleaseAll(ctx, handles)
 		all.Wait()
-		errs = append(errs, unlocked...)
 		for i, h := range handles {
 			errs[i] = h.Judge(errs[i]) // the releases of the others have taken their time
+		}
+		for i, u := range shared {
+			errs = append(errs, u.Base().Judge(unlocked[i]))
 		}
 		return errs
 	}, func(l doclock.Lease) error { return l.Release(ctx) })

@@ -91,8 +91,8 @@ func (l *Locker) sweepFor(ctx context.Context, f engine.Filter) {
 	}
 }
 
-// sweep sweeps in the background, once in a TTL of the Locker's life. Where the claim waits, the first
-// one sweeps, too. What is freed wakes the claims that wait.
+// sweep sweeps in the background, once in a TTL of the Locker's life. The first claim that waits
+// sweeps at once. A document that is freed wakes the waiting claims.
 func (c *claim) sweep(ctx context.Context, waits bool) {
 	if whole := c.whole; c.locker.sweepIsDue(waits) {
 		ctx = engine.WithSending(attempt.Detached(ctx), nil) // it counts for no acquire

@@ -19,8 +19,8 @@ var errBroken = errors.New("faultnet: connection broken on purpose")
 // the reply before it writes the next message.
 type conn struct {
 	net.Conn
-	net   *Net
-	again func(context.Context) (net.Conn, error) // connects to the same address
+	net              *Net
+	network, address string // that it was dialled by
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -182,7 +182,7 @@ func (c *conn) later(f *Fault, message []byte) {
 		f.finish(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			fresh, err := c.again(ctx)
+			fresh, err := c.net.dial(ctx, c.network, c.address)
 			if err != nil {
 				return err
 			}

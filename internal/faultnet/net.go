@@ -151,8 +151,7 @@ func (n *Net) DialContext(ctx context.Context, network, address string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	again := func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, network, address) }
-	opened := &conn{Conn: newLate(c, n.latency), net: n, again: again, closed: make(chan struct{})}
+	opened := &conn{Conn: newLate(c, n.latency), net: n, network: network, address: address, closed: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.open[opened] = struct{}{}
