@@ -28,15 +28,7 @@ func TestNextHolderWaitsForTheTransaction(t *testing.T) {
 	inShop(t, func(s *shop) {
 		c, other := s.client(relations.WritePreferring()), s.client(relations.WritePreferring())
 		held := c.acquire("read") // which nothing renews
-		inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
-		go func() {
-			done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
-				close(inside)
-				<-goOn
-				return c.insertAnyway(ctx, "ann")
-			})
-		}()
-		<-inside
+		commit := c.addSlowly(held, "ann")
 		next := make(chan doclock.Lease)
 		go func() { next <- other.acquire("write") }()
 		time.Sleep(20 * time.Second)
@@ -45,8 +37,7 @@ func TestNextHolderWaitsForTheTransaction(t *testing.T) {
 			s.Fatal("granted beside an open transaction")
 		default:
 		}
-		close(goOn)
-		ok(s, <-done)
+		ok(s, commit())
 		ok(s, (<-next).Release(s.Context()))
 		s.has("ann")
 	})
@@ -58,26 +49,18 @@ func TestAnOpenTransactionKeepsItsOwnPlaceAlone(t *testing.T) {
 	for _, open := range []int{0, 1} {
 		inShop(t, func(s *shop) {
 			c, other := s.client(relations.Semaphore(2)), s.client(relations.Semaphore(2))
-			inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
+			var commit func() error
 			for i := range 2 {
 				held := c.acquire("slot") // which nothing renews
 				if i != open {
 					must(s, c.add(held, "ann"))
-					continue
+				} else {
+					commit = c.addSlowly(held, "bob")
 				}
-				go func() {
-					done <- held.WithTransaction(s.Context(), func(ctx context.Context) error {
-						close(inside)
-						<-goOn
-						return c.insertAnyway(ctx, "bob")
-					})
-				}()
-				<-inside
 			}
 			time.Sleep(11 * time.Second)
 			next, err := other.locks.Acquire(s.Context(), doclock.ID(1), "slot", doclock.MaxWait(5*time.Second))
-			close(goOn)
-			ok(s, <-done)
+			ok(s, commit())
 			must(s, err)
 			ok(s, next.Release(s.Context()))
 		})
@@ -241,18 +224,8 @@ func TestClaimDoesNotWaitForTheTransactionsOfDeadHolders(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(s *shop) {
 		c, workers := s.client(relations.Exclusive()), s.client(relations.Exclusive())
-		goOn, done := make(chan bool), make(chan error)
-		for _, held := range c.acquireTwo() {
-			inside := make(chan bool)
-			go func() {
-				done <- held.WithTransaction(s.Context(), func(context.Context) error {
-					close(inside)
-					<-goOn
-					return nil
-				})
-			}()
-			<-inside
-		}
+		dead := c.acquireTwo()
+		first, second := c.addSlowly(dead[0], "ann"), c.addSlowly(dead[1], "bob")
 		time.Sleep(11 * time.Second)
 		claim := func() (doclock.Lease, error) {
 			return workers.locks.Acquire(s.Context(), bson.M{}, "write", doclock.SkipLocked(), doclock.MaxWait(15*time.Second))
@@ -265,9 +238,7 @@ func TestClaimDoesNotWaitForTheTransactionsOfDeadHolders(t *testing.T) {
 		} else {
 			defer func() { ok(s, held.Release(s.Context())) }()
 		}
-		close(goOn)
-		ok(s, <-done)
-		ok(s, <-done)
+		ok(s, errors.Join(first(), second()))
 		held, err = claim()
 		must(s, err)
 		ok(s, held.Release(s.Context()))

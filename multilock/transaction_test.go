@@ -154,6 +154,23 @@ func (s *shop) block(ids ...int) (unblock func()) {
 	}
 }
 
+// addSlowly begins a transaction of the lease that inserts a contact. It commits when commit is called.
+func (c *client) addSlowly(held doclock.Lease, id string) (commit func() error) {
+	inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		done <- held.WithTransaction(c.Context(), func(ctx context.Context) error {
+			close(inside)
+			<-goOn
+			return c.insertAnyway(ctx, id)
+		})
+	}()
+	<-inside
+	return func() error {
+		close(goOn)
+		return <-done
+	}
+}
+
 // add inserts a contact in a transaction of the lease.
 func (c *client) add(held doclock.Lease, id string) error {
 	return c.addIn(c.Context(), held, id)
