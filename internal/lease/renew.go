@@ -102,8 +102,9 @@ func shortest(leases []*Lease, of func(*Lease) time.Duration) time.Duration {
 // failure says what a renewal's failure means for the next try. The zero failure is
 // none, or one that means nothing.
 type failure struct {
-	alone   bool // those that were not renewed share no command any more: one of them may be the reason
-	trouble bool // the server's (engine.Failure), and a rest helps it
+	alone   bool  // those that were not renewed share no command any more: one of them may be the reason
+	trouble bool  // the server's (engine.Failure), and a rest helps it
+	err     error // some may not be renewed
 }
 
 // renew renews leases with one command, except those that are being renewed or
@@ -125,8 +126,7 @@ func renew(leases []*Lease, waiting int) failure {
 		return renewOne(ours[0], waiting)
 	default:
 		slices.SortFunc(ours, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
-		f, _ := renewAll(ours)
-		return f
+		return renewAll(ours)
 	}
 }
 
@@ -156,8 +156,8 @@ func trouble(err error) bool { return err != nil && engine.AsFailure(err).Troubl
 
 // renewAll renews leases by rule 20. If the command matched all of their entries,
 // they are valid from its send on. If not, a read shows for how long each of them
-// stands. The error says that some of them may not be renewed.
-func renewAll(leases []*Lease) (failure, error) {
+// stands.
+func renewAll(leases []*Lease) failure {
 	with := leases[0].locker
 	grants := make([]engine.Grant, len(leases))
 	for i, l := range leases {
@@ -171,11 +171,11 @@ func renewAll(leases []*Lease) (failure, error) {
 			l.extend(validity{from: got.Sent, ttl: l.grant.TTL})
 			l.emitRenewal(engine.Renewed, nil)
 		}
-		return failure{}, nil
+		return failure{}
 	}
 	emitFailedRenewals(leases, failed)
 	if trouble(failed) && engine.AsFailure(failed).Nothing { // a read would tell what is known
-		return failure{trouble: true}, failed
+		return failure{trouble: true, err: failed}
 	}
 	ctx, cancel = timeoutFor(leases)
 	defer cancel()
@@ -184,7 +184,7 @@ func renewAll(leases []*Lease) (failure, error) {
 		emitFailedRenewals(leases, err)
 	}
 	if err != nil {
-		return failure{trouble: trouble(failed) || trouble(err)}, err // nobody answers: no lease is the reason
+		return failure{trouble: trouble(failed) || trouble(err), err: err} // nobody answers: no lease is the reason
 	}
 	for i, l := range leases {
 		entry := standing[i]
@@ -198,7 +198,7 @@ func renewAll(leases []*Lease) (failure, error) {
 			_ = l.lose(*entry.Lost)
 		}
 	}
-	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}, failed
+	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed), err: failed}
 }
 
 // brokenOff says that a connection broke, and that nobody waited for an answer

@@ -220,14 +220,7 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 			continue
 		}
 		all.Go(func() {
-			type result struct {
-				alone bool
-				err   error
-			}
-			got, gone := attempt.Run(ctx, with.ops, func() result {
-				alone, err := renewTogether(own)
-				return result{alone, err}
-			}, func(result) {})
+			got, gone := attempt.Run(ctx, with.ops, func() failure { return renewTogether(own) }, func(failure) {})
 			mu.Lock()
 			defer mu.Unlock()
 			for _, l := range own {
@@ -258,9 +251,8 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 }
 
 // renewTogether renews leases of one Locker, whose gates are locked, with one command, which
-// it repeats while all are valid. alone says that one of them may be the reason why it fails, or
-// that the others may be valid for longer.
-func renewTogether(leases []*Lease) (alone bool, err error) {
+// it repeats while all are valid. They are alone, too, where the others may be valid for longer.
+func renewTogether(leases []*Lease) (f failure) {
 	left := leases[0].Remaining()
 	for _, l := range leases {
 		defer l.renewing.unlock()
@@ -270,12 +262,13 @@ func renewTogether(leases []*Lease) (alone bool, err error) {
 	defer cancel()
 	bounds := leases[0].bounds()
 	bounds.Pause = left / 8 // no lease is lost by waiting
-	_, err = attempt.Settle(ctx, bounds, func(context.Context) error {
-		f, err := renewAll(leases)
-		if alone = (f.alone || engine.AnsweredPartly(err)) && engine.PanicIn(err) == nil; alone {
+	_, f.err = attempt.Settle(ctx, bounds, func(context.Context) error {
+		got := renewAll(leases)
+		if f.alone = (got.alone || engine.AnsweredPartly(got.err)) && engine.PanicIn(got.err) == nil; f.alone {
 			return nil
 		}
-		return err
+		return got.err
 	})
-	return alone || err != nil && ctx.Err() != nil && engine.PanicIn(err) == nil, err
+	f.alone = f.alone || f.err != nil && ctx.Err() != nil && engine.PanicIn(f.err) == nil
+	return f
 }
