@@ -125,9 +125,6 @@ func (c *keptContext) Value(key any) any {
 	if key == (heldKey{}) {
 		return c
 	}
-	if of, outer := key.(outerKey); outer && slices.Contains(c.leases, of.lease) {
-		return of.lease.outer(c.outer)
-	}
 	return c.Context.Value(key)
 }
 
@@ -159,34 +156,35 @@ func (c *keptContext) endWork(returned error) context.CancelCauseFunc {
 	}
 }
 
-// outerKey finds the context that KeepAlive was given in the one that it made.
-type outerKey struct{ lease *Lease }
+// heldKey finds the innermost context of a KeepAlive.
+type heldKey struct{}
 
-// outer is the context that KeepAlive was given, if it made ctx or a parent of it,
-// and else ctx.
+// innermost is the innermost context of a KeepAlive that ctx is, or comes from, or nil.
+func innermost(ctx context.Context) *keptContext {
+	kept, _ := ctx.Value(heldKey{}).(*keptContext)
+	return kept
+}
+
+// outer is the context that the lease's KeepAlive was given, the first one if there are
+// several, if it made ctx or a parent of it, and else ctx.
 func (l *Lease) outer(ctx context.Context) context.Context {
-	if outer, kept := ctx.Value(outerKey{l}).(context.Context); kept {
-		return outer
+	for kept := innermost(ctx); kept != nil; kept = innermost(kept.outer) {
+		if slices.Contains(kept.leases, l) {
+			ctx = kept.outer
+		}
 	}
 	return ctx
 }
 
-// heldKey finds the innermost context of a KeepAlive.
-type heldKey struct{}
-
 // HeldBy are the leases that the context holds, or has held: those whose KeepAlive has
 // made it, or a parent of it. A shared lease is not there once its user has left.
 func HeldBy(ctx context.Context) (all []*Lease) {
-	for {
-		kept, made := ctx.Value(heldKey{}).(*keptContext)
-		if !made {
-			return all
-		}
+	for kept := innermost(ctx); kept != nil; kept = innermost(kept.outer) {
 		for _, l := range kept.leases {
 			if kept.life.Err() == nil && !slices.Contains(all, l) {
 				all = append(all, l)
 			}
 		}
-		ctx = kept.Context
 	}
+	return all
 }
