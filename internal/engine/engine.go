@@ -50,7 +50,6 @@ type Engine struct {
 	name    bson.RawValue // of the collection
 	encoder encoder       // of the caller's values
 	rules   relations.Rules
-	order   []string // the tags of the rules
 
 	reached   atomic.Bool // the server, by the last command
 	members   atomic.Int32
@@ -73,7 +72,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		SetBSONOptions(&options.BSONOptions{}))
 	e := Reader(cfg)
 	e.coll, e.name, e.encoder = db.Collection(coll.Name()), value(coll.Name()), encoder
-	e.rules, e.order, e.templates = rules.Clone(), rules.Tags(), map[templateKey]*template{}
+	e.rules, e.templates = rules.Clone(), map[templateKey]*template{}
 	e.start = time.Now()
 	return e, nil
 }
@@ -112,7 +111,7 @@ func (e *Engine) serverTime() expr {
 // decision is the decision on an entry of this tag that is held for this TTL.
 func (e *Engine) decision(tag string, ttl time.Duration) decision {
 	return decision{
-		lock: "$" + e.Field, own: "$" + e.path(tag), tag: tag, rules: e.rules, order: e.order, now: e.serverTime(),
+		lock: "$" + e.Field, own: "$" + e.path(tag), tag: tag, rules: e.rules, order: e.rules.Tags(), now: e.serverTime(),
 		held: (ttl + e.Tolerance).Milliseconds(), wait: (e.Wait(tag) + e.Tolerance).Milliseconds(),
 	}
 }
