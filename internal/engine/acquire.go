@@ -170,15 +170,13 @@ func (e *Engine) confirming(r Request) bson.RawValue {
 	return e.fill(confirming, r.Tag, r.Terms, r.ID)
 }
 
-// show sends an update, and reads the request's image.
+// show sends an update, and reads the request's image, which may stand beside an error: see
+// imageOf.
 func (e *Engine) show(ctx context.Context, c change, r Request) (*Image, Reading, error) {
 	c.new, c.fields = yes, e.projection(r)
 	raw, sent, err := e.send(ctx, c)
 	img, err := e.readImage(raw, err)
-	if err != nil {
-		return nil, sent, err
-	}
-	return img, sent, nil
+	return img, sent, err
 }
 
 // projection is that of the image, with the document as of the grant if the request asks

@@ -380,9 +380,7 @@ func (e *Engine) succession(g Grant, s Successor) []operator {
 
 // pass sends a handoff, and reads the successor's image.
 func (e *Engine) pass(ctx context.Context, c change, s Successor) (Answer, error) {
-	c.new, c.fields = yes, e.projection(s.Request)
-	raw, sent, err := e.send(ctx, c)
-	img, err := e.readImage(raw, err)
+	img, sent, err := e.show(ctx, c, s.Request)
 	if err != nil {
 		return Answer{Outcome: Lost, Image: img, Sent: sent}, err
 	}
