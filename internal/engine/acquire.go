@@ -106,7 +106,7 @@ func (e *Engine) ClaimAll(ctx context.Context, f Filter, r Request, pins []Pin) 
 		return 0, false, err
 	}
 	named := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: idsOf(pins)}}}} // for the hint's index
-	query := f.and(named, e.among(pins), e.fill(finding, r.Tag, Terms{}, uuid.Nil))
+	query := f.and(named, e.among(pins), e.fill(finding, Request{Tag: r.Tag}))
 	statement := updating(query, e.arriving(r)).add("multi", yes).add("hint", justID)
 	reply, err := e.statements(ctx, e.name, forClaim, "update", statement.end())
 	sent = err == nil || !AsFailure(err).Nothing || errors.As(err, new(mongo.ServerError))
@@ -152,22 +152,17 @@ func (e *Engine) arriving(r Request) bson.RawValue {
 	switch {
 	case r.TakeOver != nil:
 		return value(e.decisionOf(r).takeOver(r.TakeOver, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
-	case len(r.Settled) > 0:
-		return value(e.decisionOf(r).arrival(!r.Try, idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner)))
 	case r.Try:
-		return e.fill(trying, r.Tag, r.Terms, r.ID)
+		return e.fill(trying, r)
 	default:
-		return e.fill(acquiring, r.Tag, r.Terms, r.ID)
+		return e.fill(acquiring, r)
 	}
 }
 
 // confirming is the update of a confirm, which leaves the owner as it is.
 func (e *Engine) confirming(r Request) bson.RawValue {
-	if len(r.Settled) > 0 {
-		return value(e.decisionOf(r).confirmation(idValue(r.ID)))
-	}
 	r.Terms.Owner = ""
-	return e.fill(confirming, r.Tag, r.Terms, r.ID)
+	return e.fill(confirming, r)
 }
 
 // show sends an update, and reads the request's image, which may stand beside an error: see
@@ -183,15 +178,15 @@ func (e *Engine) show(ctx context.Context, c change, r Request) (*Image, Reading
 // for it.
 func (e *Engine) projection(r Request) bson.RawValue {
 	if r.Document {
-		return e.fill(imageWith, r.Tag, Terms{}, r.ID)
+		return e.fill(imageWith, Request{Tag: r.Tag, ID: r.ID})
 	}
-	return e.fill(image, "", Terms{}, r.ID)
+	return e.fill(image, Request{})
 }
 
 // free is the filter that finds what matches and is free for the tag, without the
 // documents of past.
 func (e *Engine) free(f Filter, tag string, past []Pin) bson.Raw {
-	free := []any{e.fill(finding, tag, Terms{}, uuid.Nil)}
+	free := []any{e.fill(finding, Request{Tag: tag})}
 	switch {
 	case len(past) == 0:
 	case len(e.ShardKey) == 0:
@@ -239,7 +234,7 @@ func (e *Engine) insertAndModify(ctx context.Context, f Filter, c change, r Requ
 func (e *Engine) Remove(ctx context.Context, f Filter, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	path := e.path(tag)
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf(ids)}}}})
-	projection := joined(e.fill(fences, tag, Terms{}, uuid.Nil).Document(), field(path+"."+tokenKey, value(1)))
+	projection := joined(e.fill(fences, Request{Tag: tag}).Document(), field(path+"."+tokenKey, value(1)))
 	img, _, err := e.send(ctx, change{comment: forCleanUp, query: e.withOneOf(f, tag, ids), update: update, new: no, fields: embedded(projection)})
 	if img == nil || err != nil {
 		return nil, err

@@ -35,7 +35,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -142,24 +141,24 @@ type templateKey struct {
 // some a new owner for each acquire.
 const mostTemplates = 512
 
-// fill is a part of a command with this id, by an acquire's terms.
-func (e *Engine) fill(p part, tag string, t Terms, id uuid.UUID) bson.RawValue {
-	t.TTL, t.Most = e.LeaseBy(tag, t), 0
-	if e.Now != nil { // a time that is set by hand is in the command
-		return newTemplate(e.compose(p, tag, t)).fill(id)
+// fill is a part of a command for a request.
+func (e *Engine) fill(p part, r Request) bson.RawValue {
+	r.Terms.TTL, r.Terms.Most = e.LeaseBy(r.Tag, r.Terms), 0
+	if e.Now != nil || len(r.Settled) > 0 { // a time that is set by hand, or a mark, is in the command
+		return newTemplate(e.compose(p, r)).fill(r.ID)
 	}
-	key := templateKey{p, tag, t}
+	key := templateKey{p, r.Tag, r.Terms}
 	e.mu.Lock()
 	made := e.templates[key]
 	if made == nil {
 		if len(e.templates) == mostTemplates { // to make one again costs less than to send it
 			clear(e.templates)
 		}
-		made = newTemplate(e.compose(p, tag, t))
+		made = newTemplate(e.compose(p, r))
 		e.templates[key] = made
 	}
 	e.mu.Unlock()
-	return made.fill(id)
+	return made.fill(r.ID)
 }
 
 // decisionOf is the decision on a request.
@@ -173,11 +172,11 @@ func (e *Engine) decisionOf(r Request) decision {
 }
 
 // compose is a part of a command, with a placeholder for the id.
-func (e *Engine) compose(p part, tag string, t Terms) any {
-	d, id, path := e.decisionOf(Request{Tag: tag, Terms: t}), placeholder, e.path(tag)
+func (e *Engine) compose(p part, r Request) any {
+	d, id, path := e.decisionOf(r), placeholder, e.path(r.Tag)
 	switch p {
 	case acquiring, trying:
-		return d.arrival(p == acquiring, id, cmp.Or(t.Owner, e.Owner))
+		return d.arrival(p == acquiring, id, cmp.Or(r.Terms.Owner, e.Owner))
 	case confirming:
 		return d.confirmation(id)
 	case renewing:

@@ -99,7 +99,7 @@ func (e *Engine) matched(ctx context.Context, pin Pin, c change, outcome Outcome
 
 // renewing is the update of a renewal, which leaves all but the expiry as it is.
 func (e *Engine) renewing(g Grant) bson.RawValue {
-	return e.fill(renewing, g.Tag, Terms{TTL: g.TTL}, g.ID)
+	return e.fill(renewing, Request{Tag: g.Tag, ID: g.ID, Terms: Terms{TTL: g.TTL}})
 }
 
 // RenewAll sends the renewals of several leases in one command. The outcome is
@@ -122,7 +122,7 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 func (e *Engine) ReleaseAll(ctx context.Context, grants []Grant) (missing int, err error) {
 	missing, _, err = e.each(ctx, forRelease, grants, func(g Grant) any {
 		if g.Until.IsZero() {
-			return e.fill(releasing, g.Tag, Terms{}, g.ID)
+			return e.fill(releasing, Request{Tag: g.Tag, ID: g.ID})
 		}
 		return bson.A{e.remainder(g)}
 	})
@@ -247,10 +247,10 @@ func (u *Update) change(query any) change {
 // that id and another fencing token comes from a late duplicate of the acquire:
 // it is removed too, unless it is a token's, but the lease was lost.
 func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
-	release := change{comment: forRelease, new: no, fields: e.fill(fences, g.Tag, Terms{}, g.ID)}
+	release := change{comment: forRelease, new: no, fields: e.fill(fences, Request{Tag: g.Tag})}
 	if g.Until.IsZero() && g.Key == uuid.Nil {
 		release.query = e.withID(g.Pin, g.Tag, g.ID)
-		release.update = e.fill(releasing, g.Tag, Terms{}, g.ID)
+		release.update = e.fill(releasing, Request{Tag: g.Tag, ID: g.ID})
 	} else {
 		release.query = g.Pin.and(e.having(g.Tag, bson.D{{Key: idKey, Value: idValue(g.ID)}}))
 		release.update = bson.A{e.remainder(g)}
@@ -269,7 +269,7 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 // endStage is the stage that ends the lease in a handoff.
 func (e *Engine) endStage(g Grant) bson.Raw {
 	if g.Until.IsZero() {
-		return firstStage(e.fill(leaving, g.Tag, Terms{}, g.ID))
+		return firstStage(e.fill(leaving, Request{Tag: g.Tag, ID: g.ID}))
 	}
 	return e.remainder(g)
 }

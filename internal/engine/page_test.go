@@ -143,7 +143,7 @@ func TestVectorsHaveTheCommands(t *testing.T) {
 				commands = commands[:1]
 			}
 			for c, command := range commands {
-				update := e.fill([]part{acquiring, trying, confirming}[c], tag, Terms{}, uuid.MustParse("11111111-2222-4333-8444-555555555555"))
+				update := e.fill([]part{acquiring, trying, confirming}[c], Request{Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555")})
 				text, err := bson.MarshalExtJSON(field("update", update), false, false)
 				must(t, err)
 				lines = append(lines, fmt.Sprintf("  {\"rules\": %q, \"tag\": %q, \"command\": %q, %s", name, tag, command, marked.Replace(string(text))[1:]))
