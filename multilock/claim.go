@@ -148,7 +148,7 @@ func (c *claim) ask(ctx context.Context) (got granted, refused, err error) {
 		return got, nil, err
 	}
 	defer done()
-	try := &try{call: c.call, past: c.past, id: uuid.New()}
+	try := &try{claim: c, id: uuid.New()}
 	answer, refused, err := try.run(ctx)
 	sent()
 	c.observed.lookAt(answer.Image)
@@ -188,8 +188,7 @@ func (c *claim) look(ctx context.Context, limit int) (found []engine.Pin, err er
 // try is one command of a claim. Each attempt at it has a new id: an attempt of unknown
 // outcome may have locked any document, and a repeat could lock another one.
 type try struct {
-	*call
-	past    []engine.Pin
+	*claim
 	id      uuid.UUID
 	unknown error // of the attempt with this id
 	late    error // the same, of an attempt that took too long
@@ -356,19 +355,17 @@ type idle struct {
 }
 
 type idleQueue struct {
-	claims  []*idler
-	longest time.Duration // pause
-	since   time.Time     // nothing has been free since then
-	last    time.Time     // when the last poll began
-	next    time.Time     // when the next one begins
-	left    time.Time     // when this process last released an entry
-	stir    time.Duration // from a poll to one that follows a release
-	stirs   bool          // the next poll follows a release
+	claims []*idler
+	since  time.Time     // nothing has been free since then
+	last   time.Time     // when the last poll began
+	next   time.Time     // when the next one begins
+	left   time.Time     // when this process last released an entry
+	stir   time.Duration // from a poll to one that follows a release
+	stirs  bool          // the next poll follows a release
 }
 
 type idler struct {
 	nudge chan struct{}
-	left  bool  // its caller has left
 	woken bool  // it asks
 	err   error // or it fails
 }
@@ -410,8 +407,8 @@ func (i *idle) enter(key string) (*idleQueue, *idler) {
 	defer i.mu.Unlock()
 	q, now := i.queues[key], time.Now()
 	if q == nil {
-		q = &idleQueue{longest: i.longest, since: now, last: now, stir: shortestStir}
-		q.schedule()
+		q = &idleQueue{since: now, last: now, stir: shortestStir}
+		i.schedule(q)
 		i.queues[key] = q
 	}
 	own := &idler{nudge: make(chan struct{}, 1)}
@@ -422,7 +419,6 @@ func (i *idle) enter(key string) (*idleQueue, *idler) {
 func (i *idle) leave(key string, q *idleQueue, own *idler) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	own.left = true
 	q.claims = slices.DeleteFunc(q.claims, func(o *idler) bool { return o == own })
 	if len(q.claims) == 0 {
 		delete(i.queues, key)
@@ -438,7 +434,7 @@ func (i *idle) rest(q *idleQueue, own *idler) (pause time.Duration, over bool, e
 	switch {
 	case own.woken || own.err != nil:
 		return 0, true, own.err
-	case own.left, q.claims[0] != own:
+	case len(q.claims) == 0, q.claims[0] != own: // or its caller has left
 		return time.Hour, false, nil
 	default:
 		return time.Until(q.next), false, nil
@@ -486,15 +482,15 @@ func (i *idle) polled(q *idleQueue, found int) {
 		o.woken = true
 		o.wake()
 	}
-	q.schedule()
+	i.schedule(q)
 	if !q.left.Before(q.last) { // which the poll may not have seen
 		q.soon()
 	}
 }
 
 // schedule chooses the next poll.
-func (q *idleQueue) schedule() {
-	pause := min(max(time.Since(q.since)/pollShare, shortestPoll), q.longest)
+func (i *idle) schedule(q *idleQueue) {
+	pause := min(max(time.Since(q.since)/pollShare, shortestPoll), i.longest)
 	q.next, q.stirs = time.Now().Add(pause/2+rand.N(pause)), false
 }
 
