@@ -268,7 +268,7 @@ const (
 // slots are those of one Locker, taken in the order of arrival.
 type slots struct {
 	locker *Locker
-	all    chan struct{}
+	all    attempt.Gate
 
 	mu    sync.Mutex
 	lanes map[string]*lane
@@ -276,7 +276,7 @@ type slots struct {
 
 // lane is what is under way to one document.
 type lane struct {
-	slots chan struct{}
+	slots attempt.Gate
 	users int // acquires that have a slot, or wait for one
 }
 
@@ -290,23 +290,21 @@ func (s *slots) take(ctx context.Context, c *call, closing <-chan struct{}) (sen
 		return nil, nil, err
 	}
 	done = func() {
-		<-l.slots
+		l.slots.Unlock()
 		s.leave(c.lane, l)
 	}
 	if err := s.wait(ctx, s.all, c, closing); err != nil {
 		done()
 		return nil, nil, err
 	}
-	return func() { <-s.all }, done, nil
+	return s.all.Unlock, done, nil
 }
 
 // wait takes a slot. Those ahead may wait for a server, one after the other: when none can be
 // reached, a call waits no longer than they do.
-func (s *slots) wait(ctx context.Context, slots chan struct{}, c *call, closing <-chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
+func (s *slots) wait(ctx context.Context, slots attempt.Gate, c *call, closing <-chan struct{}) error {
+	if slots.TryLock() {
 		return nil
-	default:
 	}
 	looks := time.NewTicker(max(c.bounds.RetryLimit, c.bounds.Timeout))
 	defer looks.Stop()
@@ -331,7 +329,7 @@ func (s *slots) enter(document string) *lane {
 	defer s.mu.Unlock()
 	l := s.lanes[document]
 	if l == nil {
-		l = &lane{slots: make(chan struct{}, mostPerDocument)}
+		l = &lane{slots: make(attempt.Gate, mostPerDocument)}
 		s.lanes[document] = l
 	}
 	l.users++

@@ -263,17 +263,15 @@ func (c *call) settleLast(ctx context.Context, command string, send func(context
 	repeats := false
 	defer func() {
 		if repeats {
-			<-c.locker.repeats
+			c.locker.repeats.Unlock()
 		}
 	}()
 	return c.settle(ctx, command, lastOf, func(ctx context.Context) error {
 		if failed != nil && !repeats {
-			select {
-			case c.locker.repeats <- struct{}{}:
-				repeats = true
-			case <-ctx.Done():
+			if c.locker.repeats.Lock(ctx) != nil {
 				return failed
 			}
+			repeats = true
 		}
 		failed = send(ctx)
 		return failed

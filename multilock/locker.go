@@ -40,7 +40,7 @@ type Locker struct {
 	crowd     atomic.Int32 // how often more documents batches look for than they claim: its power of two
 	sweeper   sweeper
 	shares    shares
-	repeats   chan struct{}   // has the claim that repeats a command
+	repeats   attempt.Gate    // of the claim that repeats a command
 	observer  *lease.Observer // or nil
 	closed    error           // of calls that Close has ended, or that come after it
 }
@@ -84,7 +84,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		functions: functions{all: map[*function]struct{}{}}, shares: shares{all: map[string]*share{}}, sweeper: sweeper{marks: map[uuid.UUID]bool{}},
 		idle: idle{longest: e.Poll(), queues: map[string]*idleQueue{}}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
 	}
-	l.slots = &slots{locker: l, all: make(chan struct{}, mostPerLocker), lanes: map[string]*lane{}}
+	l.slots = &slots{locker: l, all: make(attempt.Gate, mostPerLocker), lanes: map[string]*lane{}}
 	l.leases = lease.NewLeases(e, l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),

@@ -23,10 +23,10 @@ import (
 // is less, after each confirm. A ticket that was not confirmed in time is lost, and
 // doesn't join the queue again. A Ticket is safe for concurrent use.
 type Ticket struct {
-	arrival               // of whoever has the turn
-	turn    chan struct{} // one command at a time; what it found is written before it ends
-	waits   chan struct{} // one Wait at a time is in the wait queue
-	hands   chan struct{} // one caller at a time decodes the document, or has the lease of who did
+	arrival              // of whoever has the turn
+	turn    attempt.Gate // one command at a time; what it found is written before it ends
+	waits   attempt.Gate // one Wait at a time is in the wait queue
+	hands   attempt.Gate // one caller at a time decodes the document, or has the lease of who did
 
 	mu      sync.Mutex
 	got     granted       // the last answer's image; with the lease once granted
@@ -41,7 +41,7 @@ func (c *call) enqueue(ctx context.Context) (*Ticket, error) {
 	if err := c.nested(); err != nil {
 		return nil, err
 	}
-	t := &Ticket{arrival: c.arrival(), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1), hands: make(chan struct{}, 1)}
+	t := &Ticket{arrival: c.arrival(), turn: make(attempt.Gate, 1), waits: make(attempt.Gate, 1), hands: make(attempt.Gate, 1)}
 	err, gone := attempt.Run(ctx, c.locker.ops, func() error {
 		got, err := t.ask(ctx, false)
 		if got.lease == nil && t.place == nil || isNested(err) || ctx.Err() != nil {
@@ -133,14 +133,12 @@ func (t *Ticket) run(ctx context.Context, op func(context.Context) error) (doclo
 }
 
 func (t *Ticket) confirm(ctx context.Context) error {
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-		_, err := t.step(ctx, nil)
+	if err := t.turn.Lock(ctx); err != nil {
 		return err
-	case <-ctx.Done():
-		return attempt.Ended(ctx)
 	}
+	defer t.turn.Unlock()
+	_, err := t.step(ctx, nil)
+	return err
 }
 
 // step reads a handoff's answer, or asks the server, unless the ticket is decided. A handoff of
@@ -208,12 +206,10 @@ func (t *Ticket) pause(conflict error) time.Duration {
 
 // wait waits in the document's wait queue, as an Acquire with a waiting entry.
 func (t *Ticket) wait(ctx context.Context) error {
-	select {
-	case t.waits <- struct{}{}:
-		defer func() { <-t.waits }()
-	case <-ctx.Done():
-		return attempt.Ended(ctx)
+	if err := t.waits.Lock(ctx); err != nil {
+		return err
 	}
+	defer t.waits.Unlock()
 	inside := *t.call
 	inside.holding = slices.Concat(inside.holding, lease.HeldBy(ctx))
 	t.turn <- struct{}{}
@@ -221,7 +217,7 @@ func (t *Ticket) wait(ctx context.Context) error {
 	known := waitqueue.Known{Place: t.queuePlace(), Image: t.got.image, Sent: t.got.sent, Answered: t.came}
 	decided := t.got.lease != nil || t.over != nil
 	t.mu.Unlock()
-	<-t.turn
+	t.turn.Unlock()
 	if decided {
 		return nil
 	}
@@ -229,7 +225,7 @@ func (t *Ticket) wait(ctx context.Context) error {
 	defer t.locker.queues.Leave(w)
 	_, err := t.await(ctx, w, func(handed *engine.Answer) (granted, waitqueue.Result, error) {
 		t.turn <- struct{}{}
-		defer func() { <-t.turn }()
+		defer t.turn.Unlock()
 		got, err := t.step(ctx, handed)
 		if errors.Is(err, doclock.ErrConflict) {
 			own, _ := got.image.Lock.Find(t.Tag(), t.id)
@@ -246,12 +242,10 @@ func (t *Ticket) wait(ctx context.Context) error {
 // document, under no mutex and without the turn: his own code may ask the ticket, wait,
 // or panic. The others wait for him. After a panic the ticket is over.
 func (t *Ticket) handOver(ctx context.Context) (held *lease.Lease, err error) {
-	select {
-	case t.hands <- struct{}{}:
-		defer func() { <-t.hands }()
-	case <-ctx.Done():
-		return nil, attempt.Ended(ctx)
+	if err := t.hands.Lock(ctx); err != nil {
+		return nil, err
 	}
+	defer t.hands.Unlock()
 	t.mu.Lock()
 	got, over, handed := t.got, t.over, t.handed
 	t.handed = got.lease != nil
@@ -299,7 +293,7 @@ func (t *Ticket) Cancel(ctx context.Context) error {
 func (t *Ticket) cancel(answer func(error)) {
 	t.turn <- struct{}{}
 	over := func(err error) {
-		<-t.turn
+		t.turn.Unlock()
 		answer(err)
 	}
 	t.mu.Lock()

@@ -17,61 +17,6 @@ import (
 // This file has what every command begins with: what is refused at once, the wait for
 // its gates, and the caller who may give up. Update is the simplest of them.
 
-// gate is a mutex of commands. A caller can give up waiting for it, and a goroutine can
-// unlock what another has locked.
-type gate chan struct{}
-
-// lock waits for the gate, or for the end of ctx.
-func (g gate) lock(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return attempt.Ended(ctx)
-	}
-	select {
-	case g <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return attempt.Ended(ctx)
-	}
-}
-
-func (g gate) tryLock() bool {
-	select {
-	case g <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// fill takes all places of a gate that has several. One caller does at a time.
-func (g gate) fill(ctx context.Context) error {
-	for i := range cap(g) {
-		if err := g.lock(ctx); err != nil {
-			g.drain(i)
-			return err
-		}
-	}
-	return nil
-}
-
-func (g gate) tryFill() bool {
-	for i := range cap(g) {
-		if !g.tryLock() {
-			g.drain(i)
-			return false
-		}
-	}
-	return true
-}
-
-func (g gate) drain(places int) {
-	for range places {
-		g.unlock()
-	}
-}
-
-func (g gate) unlock() { <-g }
-
 // ready refuses what can be refused before anything is sent.
 func (l *Lease) ready(ctx context.Context) error {
 	if engine.InTransaction(ctx) {
@@ -87,8 +32,8 @@ func (l *Lease) ready(ctx context.Context) error {
 
 // lock waits for a command's gate. If ctx ends first, the reason may be that the command
 // before can't be sent.
-func (l *Lease) lock(ctx context.Context, g gate) error {
-	if g.lock(ctx) == nil {
+func (l *Lease) lock(ctx context.Context, g attempt.Gate) error {
+	if g.Lock(ctx) == nil {
 		return nil
 	}
 	return l.leftBefore(ctx)
@@ -114,7 +59,7 @@ func (l *Lease) lockWrites(ctx context.Context) error {
 		return err
 	}
 	if err := l.stopTransactions(ctx); err != nil {
-		l.writing.unlock()
+		l.writing.Unlock()
 		return err
 	}
 	return nil
@@ -122,11 +67,11 @@ func (l *Lease) lockWrites(ctx context.Context) error {
 
 // tryLockWrites doesn't wait.
 func (l *Lease) tryLockWrites() bool {
-	if !l.writing.tryLock() {
+	if !l.writing.TryLock() {
 		return false
 	}
-	if f := l.fences.Load(); f != nil && !f.places.tryFill() {
-		l.writing.unlock()
+	if f := l.fences.Load(); f != nil && !f.places.TryFill() {
+		l.writing.Unlock()
 		return false
 	}
 	return true
@@ -134,7 +79,7 @@ func (l *Lease) tryLockWrites() bool {
 
 func (l *Lease) unlockWrites() {
 	l.allowTransactions()
-	l.writing.unlock()
+	l.writing.Unlock()
 }
 
 // lockAll waits for all gates, so that no other command is under way.
@@ -150,7 +95,7 @@ func (l *Lease) lockAll(ctx context.Context) error {
 }
 
 func (l *Lease) unlockAll() {
-	l.renewing.unlock()
+	l.renewing.Unlock()
 	l.unlockWrites()
 }
 
@@ -252,11 +197,11 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 		return err
 	}
 	if err := l.ready(ctx); err != nil { // a command before this one has ended the lease
-		l.writing.unlock()
+		l.writing.Unlock()
 		return err
 	}
 	err = l.run(ctx, l.sending(nil), func(ctx context.Context) error {
-		defer l.writing.unlock()
+		defer l.writing.Unlock()
 		return l.write(ctx, u)
 	})
 	l.emitUnknown(ctx, nil, err)

@@ -38,12 +38,12 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	to, v := l.conversion(tag), new(verdict)
 	got, err := runFor(ctx, l, l.sending(nil), func(ctx context.Context) converted {
 		defer func() {
-			l.renewing.unlock()
+			l.renewing.Unlock()
 			l.allowTransactions()
 		}()
 		return l.sendConversion(ctx, v, to)
 	}, func(got converted) {
-		defer l.writing.unlock()
+		defer l.writing.Unlock()
 		if got.lease != nil {
 			l.discard(ctx)
 			if err := got.lease.Unlock(context.Background()); err != nil && !errors.Is(err, doclock.ErrLost) {
@@ -58,7 +58,7 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.writing.unlock() // a release learns whether the caller has the new lease
+	l.writing.Unlock() // a release learns whether the caller has the new lease
 	if got.lease != nil {
 		l.emitEnds(ctx, doclock.HowConverted, nil)
 		got.lease.succeed(ctx, l, got.sent)

@@ -91,7 +91,7 @@ func TestDetachRefused(t *testing.T) {
 		synctest.Wait()
 		go func() { written <- h.Update(context.Background(), increment) }()
 		synctest.Wait()
-		h.writing.unlock()
+		h.writing.Unlock()
 		if err := <-detached; err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
 			r.Errorf("Detach: %v", err)
 		}

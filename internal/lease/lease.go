@@ -28,8 +28,8 @@ type Lease struct {
 	grant      engine.Grant
 	unanswered []Unanswered // attempts of the acquire
 
-	writing  gate // one write at a time, or what ends the lease
-	renewing gate // one renewal at a time, or what ends the lease
+	writing  attempt.Gate // one write at a time, or what ends the lease
+	renewing attempt.Gate // one renewal at a time, or what ends the lease
 	writes   int64
 	sent     atomic.Int64           // commands, if there is an observer
 	fences   atomic.Pointer[fences] // nil before the first transaction
@@ -301,7 +301,7 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading, unanswered ...Unanswe
 func (ls *Leases) begin(g engine.Grant, v, limit validity, unanswered []Unanswered) *Lease {
 	l := &Lease{
 		locker: &ls.locker, grant: g, unanswered: unanswered, validity: v, limit: limit,
-		writing: make(gate, 1), renewing: make(gate, 1),
+		writing: make(attempt.Gate, 1), renewing: make(attempt.Gate, 1),
 	}
 	ls.mu.Lock()
 	ls.all[g.ID] = append(ls.all[g.ID], l)

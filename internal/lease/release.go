@@ -51,7 +51,7 @@ func (l *Lease) begin(ctx context.Context, v *verdict) {
 			return
 		}
 		l.renewing <- struct{}{}
-		defer l.renewing.unlock()
+		defer l.renewing.Unlock()
 		if err := l.isUndecided(); err != nil { // nobody may be let in before its time is up
 			l.giveUp()
 			l.conclude(ctx, v, err)

@@ -30,7 +30,7 @@ func (l *Lease) prolong(ctx context.Context) error {
 		return err
 	}
 	err := l.run(ctx, l.sending(nil), func(ctx context.Context) error {
-		defer l.renewing.unlock()
+		defer l.renewing.Unlock()
 		return l.renew(ctx, l.bounds(), func(error) {})
 	})
 	l.emitUnknown(ctx, nil, err)
@@ -112,8 +112,8 @@ type failure struct {
 func renew(leases []*Lease, waiting int) failure {
 	var ours []*Lease
 	for _, l := range leases {
-		if l.renewing.tryLock() {
-			defer l.renewing.unlock()
+		if l.renewing.TryLock() {
+			defer l.renewing.Unlock()
 			if l.err() == nil {
 				ours = append(ours, l)
 			}
@@ -240,7 +240,7 @@ const (
 type keeper struct {
 	engine             *engine.Engine
 	wake               chan struct{} // makes the loop look now
-	prompt, out, stuck gate          // the places of commands
+	prompt, out, stuck attempt.Gate  // the places of commands
 	waiting            atomic.Int64  // usual commands that have no place yet
 
 	mu      sync.Mutex // taken before a lease's
@@ -252,7 +252,7 @@ type keeper struct {
 func newKeeper(e *engine.Engine) keeper {
 	return keeper{
 		engine: e, wake: make(chan struct{}, 1),
-		prompt: make(gate, mostPrompt), out: make(gate, mostOut), stuck: make(gate, mostStuck),
+		prompt: make(attempt.Gate, mostPrompt), out: make(attempt.Gate, mostOut), stuck: make(attempt.Gate, mostStuck),
 	}
 }
 
@@ -416,7 +416,7 @@ func (k *keeper) renew(due []dueLease) {
 }
 
 // send sends commands, each as soon as it has its places.
-func (k *keeper) send(commands [][]*Lease, places gate) {
+func (k *keeper) send(commands [][]*Lease, places attempt.Gate) {
 	for _, leases := range commands {
 		places <- struct{}{}
 		k.prompt <- struct{}{}
@@ -425,8 +425,8 @@ func (k *keeper) send(commands [][]*Lease, places gate) {
 }
 
 // carryOut sends one command. One that takes long leaves its first place to another.
-func (k *keeper) carryOut(leases []*Lease, places gate) {
-	defer places.unlock()
+func (k *keeper) carryOut(leases []*Lease, places attempt.Gate) {
+	defer places.Unlock()
 	k.mu.Lock()
 	leases = slices.DeleteFunc(leases, func(l *Lease) bool { _, kept := k.kept[l]; return !kept })
 	k.mu.Unlock()
@@ -434,10 +434,10 @@ func (k *keeper) carryOut(leases []*Lease, places gate) {
 	if places == k.out { // else it is stuck, and delays no others
 		waiting = int(k.waiting.Add(-1))
 	}
-	slow := time.AfterFunc(long(leases), k.prompt.unlock)
+	slow := time.AfterFunc(long(leases), k.prompt.Unlock)
 	failed := renew(leases, waiting)
 	if slow.Stop() {
-		k.prompt.unlock()
+		k.prompt.Unlock()
 	}
 	var resting time.Duration
 	if failed.trouble {

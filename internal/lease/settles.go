@@ -42,11 +42,11 @@ const mostSettling = 8
 func (ls *Leases) Settle(ctx context.Context, marks []engine.Mark) (settled []uuid.UUID, err error) {
 	errs := make([]error, len(marks))
 	var all sync.WaitGroup
-	places := make(gate, mostSettling)
+	places := make(attempt.Gate, mostSettling)
 	for i, m := range marks {
 		places <- struct{}{}
 		all.Go(func() {
-			defer places.unlock()
+			defer places.Unlock()
 			errs[i] = ls.settles.settle(ctx, m)
 		})
 	}

@@ -74,7 +74,7 @@ func leaveTogether(ctx context.Context, all []*departure) {
 		switch {
 		case !d.tryLockWrites():
 			d.begin(ctx, d.verdict)
-		case d.isUndecided() != nil, !d.renewing.tryLock():
+		case d.isUndecided() != nil, !d.renewing.TryLock():
 			d.unlockWrites()
 			d.begin(ctx, d.verdict)
 		case d.giveWay(ctx, d.verdict):
@@ -206,7 +206,7 @@ func readReleases(ctx context.Context, all []*departure, grants []engine.Grant, 
 func RenewAll(ctx context.Context, leases []*Lease) []error {
 	mine := map[*locker][]*Lease{}
 	for _, l := range leases {
-		if ctx.Err() == nil && l.ready(ctx) == nil && l.err() == nil && l.renewing.tryLock() {
+		if ctx.Err() == nil && l.ready(ctx) == nil && l.err() == nil && l.renewing.TryLock() {
 			mine[l.locker] = append(mine[l.locker], l)
 		}
 	}
@@ -216,7 +216,7 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 	for with, own := range mine {
 		slices.SortFunc(own, func(a, b *Lease) int { return a.grant.Pin.Compare(b.grant.Pin) })
 		if len(own) == 1 {
-			own[0].renewing.unlock()
+			own[0].renewing.Unlock()
 			continue
 		}
 		all.Go(func() {
@@ -255,7 +255,7 @@ func RenewAll(ctx context.Context, leases []*Lease) []error {
 func renewTogether(leases []*Lease) (f failure) {
 	left := leases[0].Remaining()
 	for _, l := range leases {
-		defer l.renewing.unlock()
+		defer l.renewing.Unlock()
 		left = min(left, l.Remaining())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), left)

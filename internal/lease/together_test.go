@@ -125,7 +125,7 @@ func lockOne(r *rig, all []*Lease) {
 // busy has a lease's own command under way for a second.
 func busy(_ *rig, all []*Lease) {
 	all[1].renewing <- struct{}{}
-	time.AfterFunc(aLittle, all[1].renewing.unlock)
+	time.AfterFunc(aLittle, all[1].renewing.Unlock)
 }
 
 // A renewal of several that no server answers says why, of each.

@@ -28,10 +28,10 @@ import (
 
 // fences are those of a lease: its mark, and a slot for each transaction at a time.
 type fences struct {
-	places gate        // one for each slot; all of them for what changes the mark, or ends the lease
-	mark   engine.Mark // of the entry, if it has one
-	next   engine.Mark // it has this one where the command that sets it has no answer
-	unsure bool        // that command may be executed yet: nothing begins under the mark
+	places attempt.Gate // one for each slot; all of them for what changes the mark, or ends the lease
+	mark   engine.Mark  // of the entry, if it has one
+	next   engine.Mark  // it has this one where the command that sets it has no answer
+	unsure bool         // that command may be executed yet: nothing begins under the mark
 	slots  []slot
 	free   []int // slots that no transaction uses; under the lease's mutex
 }
@@ -51,7 +51,7 @@ func newFences(e *engine.Engine, tag string) *fences {
 	if slices.Contains(e.Shared, tag) {
 		n = sharedSlots
 	}
-	f := &fences{places: make(gate, n), slots: make([]slot, n), next: engine.Mark{ID: uuid.New(), Slots: n}}
+	f := &fences{places: make(attempt.Gate, n), slots: make([]slot, n), next: engine.Mark{ID: uuid.New(), Slots: n}}
 	for i := range n {
 		f.places <- struct{}{}
 		f.free = append(f.free, n-1-i)
@@ -61,7 +61,7 @@ func newFences(e *engine.Engine, tag string) *fences {
 
 // stopTransactions waits for the end of all transactions, and lets none begin.
 func (l *Lease) stopTransactions(ctx context.Context) error {
-	if f := l.fences.Load(); f != nil && f.places.fill(ctx) != nil {
+	if f := l.fences.Load(); f != nil && f.places.Fill(ctx) != nil {
 		return l.leftBefore(ctx)
 	}
 	return nil
@@ -70,7 +70,7 @@ func (l *Lease) stopTransactions(ctx context.Context) error {
 // allowTransactions gives back all places.
 func (l *Lease) allowTransactions() {
 	if f := l.fences.Load(); f != nil {
-		f.places.drain(cap(f.places))
+		f.places.Drain(cap(f.places))
 	}
 }
 
@@ -424,7 +424,7 @@ func (l *Lease) enter(ctx context.Context, t *transaction) error {
 		return err
 	}
 	if err := l.mayBegin(); err != nil {
-		f.places.unlock()
+		f.places.Unlock()
 		return err
 	}
 	p := &part{Lease: l, of: f, slot: f.take(l)}
@@ -449,7 +449,7 @@ func (l *Lease) place(ctx context.Context) (*fences, error) {
 		if err := l.lock(ctx, f.places); err != nil || l.hasMark(uuid.Nil) {
 			return f, err
 		}
-		f.places.unlock() // while it waited, another mark was sent, and not answered
+		f.places.Unlock() // while it waited, another mark was sent, and not answered
 	}
 }
 
@@ -457,7 +457,7 @@ func (l *Lease) place(ctx context.Context) (*fences, error) {
 func (t *transaction) leave() {
 	for _, p := range t.parts {
 		p.of.put(p.Lease, p.slot)
-		p.of.places.unlock()
+		p.of.places.Unlock()
 	}
 	t.parts = nil
 }
@@ -509,7 +509,7 @@ func (l *Lease) setMark(ctx context.Context, but uuid.UUID) error {
 	if err := l.lock(ctx, l.writing); err != nil {
 		return err
 	}
-	defer l.writing.unlock()
+	defer l.writing.Unlock()
 	if l.hasMark(but) { // another call has set it, and its transaction may be long
 		return nil
 	}
