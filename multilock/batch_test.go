@@ -145,8 +145,7 @@ func TestABatchIsValidByItsLastRead(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.jobs(2)
 		net := faultnet.New()
-		l, err := multilock.New(p.Through(options.Client().SetDialer(net)), relations.Exclusive(), doclock.TTL(10*time.Second))
-		must(p, err)
+		l := p.made(p.Through(options.Client().SetDialer(net)), relations.Exclusive(), doclock.TTL(10*time.Second))
 		late := net.ArmWhere(faultnet.DelayReply, func(command string, _ bson.Raw) bool { return command == "update" })
 		go func() {
 			<-late.Fired()
@@ -160,7 +159,6 @@ func TestABatchIsValidByItsLastRead(t *testing.T) {
 			}
 		}
 		ok(p, leases.Release(p.Context()))
-		p.rest(l)
 	})
 }
 

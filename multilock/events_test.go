@@ -87,9 +87,8 @@ func TestNoEventAfterTheEnd(t *testing.T) {
 func TestNoObserver(t *testing.T) {
 	p := newPlace(t)
 	readings := 0
-	l := p.locker(p.coll, relations.Exclusive(), engine.Option(func(c *engine.Config) error {
+	l := p.locker(p.coll, relations.Exclusive(), with(func(c *engine.Config) {
 		c.Clock = func() engine.Reading { readings++; return engine.Reading{} }
-		return nil
 	}))
 	ctx := t.Context()
 	n := testing.AllocsPerRun(100, func() {

@@ -125,7 +125,12 @@ const calm = 30 * time.Second
 // then.
 func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(coll, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
+	return p.made(coll, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
+}
+
+func (p *place) made(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
+	p.Helper()
+	l, err := multilock.New(coll, rules, opts...)
 	must(p, err)
 	p.Cleanup(func() { p.rest(l) })
 	return l
@@ -134,19 +139,21 @@ func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...do
 // plain makes a Locker with the library's own times, for virtual time.
 func (p *place) plain(rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(p.coll, rules, opts...)
-	must(p, err)
-	p.Cleanup(func() { p.rest(l) })
-	return l
+	return p.made(p.coll, rules, opts...)
+}
+
+// with is an option that no user has.
+func with(set func(*engine.Config)) doclock.Option {
+	return engine.Option(func(c *engine.Config) error {
+		set(c)
+		return nil
+	})
 }
 
 // short is a TTL that a Locker's option refuses, because the lease would not
 // survive a broken connection. It keeps the tests short.
 func short(ttl time.Duration) doclock.Option {
-	return engine.Option(func(c *engine.Config) error {
-		c.TTL = ttl
-		return nil
-	})
+	return with(func(c *engine.Config) { c.TTL = ttl })
 }
 
 // rest closes a Locker and waits for what it runs in the background.
@@ -227,26 +234,17 @@ type clock struct{ fixture.Clock }
 
 // drive is the option of a Locker whose server uses the clock.
 func (c *clock) drive() doclock.Option {
-	return engine.Option(func(cfg *engine.Config) error {
-		cfg.Now = c.Now
-		return nil
-	})
+	return with(func(cfg *engine.Config) { cfg.Now = c.Now })
 }
 
 // turn is the option of a Locker whose machine uses the clock.
 func (c *clock) turn() doclock.Option {
-	return engine.Option(func(cfg *engine.Config) error {
-		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
-		return nil
-	})
+	return with(func(cfg *engine.Config) { cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) } })
 }
 
 // waitTTL is for how long a waiting entry lives after each confirm.
 func waitTTL(d time.Duration) doclock.Option {
-	return engine.Option(func(c *engine.Config) error {
-		c.WaitTTL = d
-		return nil
-	})
+	return with(func(c *engine.Config) { c.WaitTTL = d })
 }
 
 // What a test calls, and what it demands of the answer.
@@ -504,10 +502,7 @@ func onCluster(t *testing.T, test func(r *place)) {
 // ours makes a Locker whose client faults cut off.
 func (p *place) ours(opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(p.mem.Collection("documents"), relations.WritePreferring(), opts...)
-	must(p, err)
-	p.Cleanup(func() { p.rest(l) })
-	return l
+	return p.made(p.mem.Collection("documents"), relations.WritePreferring(), opts...)
 }
 
 // heard are the events that a Locker's observer got.

@@ -74,9 +74,7 @@ func (r *robbed) away() {
 	r.Helper()
 	r.lose(r)
 	if r.others {
-		bob, err := multilock.New(r.coll, relations.WritePreferring(), doclock.Owner("bob"), doclock.TTL(time.Hour))
-		must(r, err)
-		r.Cleanup(func() { r.rest(bob) })
+		bob := r.plain(relations.WritePreferring(), doclock.Owner("bob"), doclock.TTL(time.Hour))
 		must(r, errOf(bob.TryAcquire(r.Context(), flowers, "write")))
 	}
 }

@@ -346,12 +346,11 @@ func TestSettleAnHourAfterTheCommitProvesNothing(t *testing.T) {
 	inShop(t, func(s *shop) {
 		var suspended atomic.Int64
 		begun := time.Now()
-		c := s.client(relations.Exclusive(), engine.Option(func(cfg *engine.Config) error {
+		c := s.client(relations.Exclusive(), with(func(cfg *engine.Config) {
 			cfg.Clock = func() engine.Reading {
 				more := time.Duration(suspended.Load())
 				return engine.Reading{Mono: time.Since(begun) + more, Wall: time.Now().Add(more).Round(0)}
 			}
-			return nil
 		}))
 		held := c.acquire("write", doclock.TTL(3*time.Hour))
 		c.sent.before(func(name string) {

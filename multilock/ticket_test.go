@@ -209,14 +209,13 @@ func TestEnqueueThatIsLeftWithItsTicket(t *testing.T) {
 		coll := p.Through(options.Client().SetMonitor(&driver.CommandMonitor{
 			Succeeded: func(context.Context, *driver.CommandSucceededEvent) { answered.Store(true) },
 		}))
-		l := p.locker(coll, relations.Fair(), engine.Option(func(c *engine.Config) error {
+		l := p.locker(coll, relations.Fair(), with(func(c *engine.Config) {
 			c.Clock = func() engine.Reading {
 				if answered.Load() { // the ticket's time is noted
 					cancel()
 				}
 				return engine.Reading{Mono: time.Since(begun), Wall: time.Now().Round(0)}
 			}
-			return nil
 		}))
 		_, err := l.Enqueue(ctx, flowers, "read")
 		p.want(err, context.Canceled, doclock.ErrNotAcquired)
