@@ -61,7 +61,7 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 	l.writing.Unlock() // a release learns whether the caller has the new lease
 	if got.lease != nil {
 		l.emitEnds(ctx, doclock.HowConverted, nil)
-		got.lease.succeed(ctx, l, got.sent)
+		got.lease.succeed(ctx, l)
 	}
 	return got.lease, got.err
 }
@@ -69,7 +69,6 @@ func (l *Lease) convert(ctx context.Context, tag string) (*Lease, error) {
 // converted is the result of a conversion.
 type converted struct {
 	lease *Lease
-	sent  engine.Reading // if there is a lease
 	err   error
 }
 
@@ -129,7 +128,7 @@ func (l *Lease) sendConversion(ctx context.Context, v *verdict, to engine.Reques
 		l.withdraw(ctx, v, to, err)
 		return converted{err: err}
 	case got.Outcome == engine.Granted:
-		return converted{lease: l.succeedBy(got, to), sent: got.Sent}
+		return converted{lease: l.succeedBy(got, to)}
 	case got.Outcome == engine.Conflict:
 		if settled, _ := l.leases.Settle(ctx, l.engine.Unsettled(got.Image, to)); len(settled) > 0 {
 			to.Settled = append(to.Settled, settled...)

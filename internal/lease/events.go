@@ -86,8 +86,9 @@ func clean(ctx context.Context) context.Context {
 	return engine.WithSending(attempt.Detached(ctx), nil)
 }
 
-// succeed announces the lease that a conversion, sent at that time, has made of another.
-func (l *Lease) succeed(ctx context.Context, other *Lease, sent engine.Reading) {
+// succeed announces the lease that a conversion has made of another. It is valid since that
+// was sent.
+func (l *Lease) succeed(ctx context.Context, other *Lease) {
 	if l.observer == nil {
 		return
 	}
@@ -95,7 +96,7 @@ func (l *Lease) succeed(ctx context.Context, other *Lease, sent engine.Reading) 
 	announced := other.announced
 	other.mu.Unlock()
 	if len(announced) > 0 {
-		l.Announce(ctx, doclock.Event{Owner: announced[0].owner, Waited: l.engine.Clocks().Mono - sent.Mono})
+		l.Announce(ctx, doclock.Event{Owner: announced[0].owner, Waited: l.engine.Clocks().Mono - l.since().Mono})
 	}
 }
 

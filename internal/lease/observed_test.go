@@ -264,7 +264,7 @@ func TestNoObserver(t *testing.T) {
 	h.mu.Lock()
 	n := testing.AllocsPerRun(100, func() {
 		h.Announce(ctx, doclock.Event{Owner: "ann"})
-		h.succeed(ctx, h, engine.Reading{})
+		h.succeed(ctx, h)
 		h.emitUnknown(ctx, nil, doclock.ErrOutcomeUnknown)
 		h.emitUnknown(ctx, v, doclock.ErrOutcomeUnknown)
 		h.emitEnds(ctx, "", nil)
