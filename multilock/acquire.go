@@ -506,7 +506,7 @@ func (a *arrival) step(ctx context.Context, handed *engine.Answer) (got granted,
 		}
 		got, err = a.ask(ctx, false)
 	}
-	for a.pruned {
+	for errors.Is(err, doclock.ErrLost) {
 		*a = a.call.arrival()
 		got, err = a.ask(ctx, false)
 	}

@@ -22,7 +22,6 @@ type arrival struct {
 	id     uuid.UUID
 	unsure unsure        // attempts of unknown outcome
 	place  *engine.Grant // of the entry that waits in the document, or nil
-	pruned bool          // the entry is gone, and a new arrival can make one
 	slot   func()        // gives back the slot of a command whose caller has left meanwhile, or nil
 
 	settled []uuid.UUID // marks of expired entries that are in its way
@@ -180,11 +179,12 @@ func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 	return got, nil
 }
 
-// lost leaves the entry to the clean-up, and is the error of its loss.
+// lost leaves the entry to the clean-up, and is the error of its loss. A new arrival can make
+// another one.
 func (a *arrival) lost(answer engine.Answer, seen bool) error {
 	a.locker.cleanup.discard(a.place.Pin, a.requestWith(a.id), a.unsure, seen, nil)
 	err := a.locker.leases.Missing(a.place, answer)
-	a.place, a.unsure, a.pruned = nil, unsure{}, true
+	a.place, a.unsure = nil, unsure{}
 	return err
 }
 
