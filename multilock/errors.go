@@ -80,11 +80,7 @@ func (c *call) isOf(h *lease.Lease) bool {
 func (c *call) conflict(img *engine.Image, own *engine.Entry) error {
 	stuck := c.locker.engine.Stuck(img, standing(c.holding, img.ID))
 	held := &engine.Image{Now: img.Now}
-	for _, e := range stuck.Lock.Entries {
-		if e.Held() {
-			held.Lock.Entries = append(held.Lock.Entries, e)
-		}
-	}
+	held.Lock.Entries = slices.DeleteFunc(slices.Clone(stuck.Lock.Entries), func(e engine.Entry) bool { return !e.Held() })
 	for _, some := range []*engine.Image{held, stuck, img} {
 		if entries, free := c.locker.engine.InTheWay(some, c.request.Tag, own); len(entries) > 0 {
 			return c.locker.leases.Conflict(img, c.request.Tag, entries, free, stuck)

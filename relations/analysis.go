@@ -171,15 +171,10 @@ func (r Rules) canQueueBefore(q queue, next crowd) bool {
 	if self.Kind.Arriving() == Refused && self.Allow+1 < next.n {
 		return false
 	}
-	for _, c := range q {
-		if c.tag == next.tag {
-			return false
-		}
-		if rel := r[c.tag][next.tag]; rel.Kind.Arriving() == Refused && rel.Allow < next.n {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(q, func(c crowd) bool {
+		rel := r[c.tag][next.tag]
+		return c.tag == next.tag || rel.Kind.Arriving() == Refused && rel.Allow < next.n
+	})
 }
 
 // keepsWaiting reports whether entries of z, granted one after the other, can

@@ -38,12 +38,9 @@ func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
 	filter, update := e.exactly(x)
 	img, err := e.readImage(e.change(ctx, change{comment: forAdmin, query: filter, update: update, new: no, fields: e.projection(Request{})}))
 	if img == nil && err == nil {
-		return nil, e.absent(ctx, filter)
+		err = e.absent(ctx, filter)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return img, nil
+	return img, err
 }
 
 // RemoveEach removes several entries in one command, and returns how many it
