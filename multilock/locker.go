@@ -81,7 +81,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	ops := attempt.NewGroup()
 	l := &Locker{
 		engine: e, ops: ops, closed: closed, repeats: make(chan struct{}, 1),
-		functions: functions{all: map[*function]struct{}{}}, shares: shares{all: map[string]*share{}}, sweeper: sweeper{marks: map[uuid.UUID]bool{}},
+		functions: functions{all: map[*function]struct{}{}}, shares: shares{all: map[string]*share{}},
 		idle: idle{longest: e.Poll(), queues: map[string]*idleQueue{}}, observer: lease.NewObserver(e.Namespace(), cfg.Observers),
 	}
 	l.slots = &slots{locker: l, all: make(attempt.Gate, mostPerLocker), lanes: map[string]*lane{}}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/google/uuid"
 )
 
 // A holder that dies leaves an entry, and perhaps an open transaction (rule 28). An acquire that the
@@ -19,9 +18,9 @@ const mostSwept = 8
 
 // sweeper keeps the sweeps of one Locker few.
 type sweeper struct {
-	mu    sync.Mutex
-	marks map[uuid.UUID]bool // that are swept now
+	marks sync.Map // those that are swept now, by their ids
 
+	mu     sync.Mutex
 	looked time.Duration // when a claim has looked for abandoned documents last, since the Locker was made; 0: never
 }
 
@@ -32,28 +31,13 @@ func (l *Locker) sweep(img *engine.Image) {
 		if i == mostSwept {
 			break
 		}
-		if l.sweeper.begin(e.Mark) {
+		if _, swept := l.sweeper.marks.LoadOrStore(e.Mark.ID, nil); !swept {
 			l.ops.Go(func() {
-				defer l.sweeper.end(e.Mark)
+				defer l.sweeper.marks.Delete(e.Mark.ID)
 				_ = l.remove(context.Background(), img, e)
 			})
 		}
 	}
-}
-
-// begin says that nobody sweeps the mark now, and that the caller does.
-func (s *sweeper) begin(m engine.Mark) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	begins := !s.marks[m.ID]
-	s.marks[m.ID] = true
-	return begins
-}
-
-func (s *sweeper) end(m engine.Mark) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.marks, m.ID)
 }
 
 // remove settles the mark of an expired entry, and removes the entry.
