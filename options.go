@@ -283,7 +283,8 @@ func Sort(keys any) AcquireOption {
 // A Locker passes for a minute over a document that can't take the lock, because of the
 // server's 16 MB or a validator, with an [EventSkipped]. A claim ends with the server's
 // error if nothing else is free, or if it meets more than 256. It passes over a document
-// that a transaction has locked for longer than an [AttemptTimeout], if it has the time.
+// that a transaction has locked for longer than an [AttemptTimeout], or a third of its own
+// time if that is shorter: of [MaxWait], of ctx, or of TryAcquire's one AttemptTimeout.
 //
 // Enqueue refuses SkipLocked, and so does a Locker with [Upsert]. With [ShardKey] a read
 // shows the document first.

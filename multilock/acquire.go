@@ -38,6 +38,7 @@ type call struct {
 	leads    bool // it is a Lead's: Close ends its function at once
 	alone    bool // it shares no lease with others
 	bounds   engine.Attempts
+	patience time.Duration  // a claim's with one command, if its wait is bounded; else 0
 	holding  []*lease.Lease // what the context of the call holds
 	observed *observed      // or nil
 	progress *progress
@@ -366,21 +367,25 @@ func (c *call) acquire(ctx context.Context) (held holder, err error) {
 
 // bounded is ctx with the bounds of MaxWait.
 func (c *call) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	cancel := context.CancelFunc(func() {})
 	if c.request.TakeOver != nil {
 		c.maxWait = new(time.Duration) // 0
 	}
-	if c.maxWait == nil {
-		return ctx, func() {}
+	if c.maxWait != nil {
+		most := *c.maxWait
+		if c.tries() {
+			most = c.bounds.Timeout
+			c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
+		}
+		if c.request.TakeOver != nil { // and it is known whether it was sent
+			c.bounds.Timeout = most - most/20
+		}
+		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
 	}
-	most := *c.maxWait
-	if c.tries() {
-		most = c.bounds.Timeout
-		c.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
+	if end, ends := ctx.Deadline(); ends {
+		c.patience = time.Until(end) / 3
 	}
-	if c.request.TakeOver != nil { // and it is known whether it was sent
-		c.bounds.Timeout = most - most/20
-	}
-	return context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
+	return ctx, cancel
 }
 
 // untilClose is the context of a claim: Close ends it at once.

@@ -286,7 +286,12 @@ func (r *round) run(ctx context.Context) (refused, err error) {
 func (r *round) send(ctx context.Context) (err error) {
 	e := r.locker.engine
 	if !r.sent {
-		r.made, r.sent, err = e.ClaimAll(ctx, r.filter, r.requestWith(r.id), r.pins)
+		sending, cancel, err := r.patient(ctx)
+		if err != nil {
+			return err
+		}
+		r.made, r.sent, err = e.ClaimAll(sending, r.filter, r.requestWith(r.id), r.pins)
+		cancel()
 		if !r.sent || err == nil && r.made == 0 {
 			return err
 		}

@@ -380,6 +380,49 @@ func TestAClaimPassesOverADocumentThatAnswersTooLate(t *testing.T) {
 	})
 }
 
+// A document that a transaction has locked keeps no claim from the others, however short its wait is.
+func TestAClaimOfAnyWaitPassesOverALockedDocument(t *testing.T) {
+	t.Parallel()
+	for name, claim := range map[string]func(c *client) (multilock.Leases, error){
+		"TryAcquire": func(c *client) (multilock.Leases, error) {
+			held, err := c.locks.TryAcquire(c.Context(), bson.M{}, "write", doclock.SkipLocked())
+			return multilock.Leases{held}, err
+		},
+		"Acquire": func(c *client) (multilock.Leases, error) {
+			held, err := c.locks.Acquire(c.Context(), bson.M{}, "write", doclock.SkipLocked(), doclock.MaxWait(time.Second))
+			return multilock.Leases{held}, err
+		},
+		"Acquire with a deadline": func(c *client) (multilock.Leases, error) {
+			ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+			defer cancel()
+			held, err := c.locks.Acquire(ctx, bson.M{}, "write", doclock.SkipLocked())
+			return multilock.Leases{held}, err
+		},
+		"one try of a batch": func(c *client) (multilock.Leases, error) {
+			return c.locks.AcquireBatch(c.Context(), bson.M{}, "write", 2, doclock.MaxWait(0))
+		},
+		"a batch": func(c *client) (multilock.Leases, error) {
+			return c.locks.AcquireBatch(c.Context(), bson.M{}, "write", 2, doclock.MaxWait(time.Second))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for locked := 1; locked <= 2; locked++ {
+				inShop(t, func(s *shop) {
+					c := s.client(relations.Exclusive())
+					defer s.block(locked)()
+					all, err := claim(c)
+					must(s, err)
+					if id := int(all[0].DocumentID().AsInt64()); len(all) != 1 || id == locked {
+						s.Errorf("%v", all)
+					}
+					ok(s, all.Release(s.Context()))
+				})
+			}
+		})
+	}
+}
+
 // A request that arrives after its claim has gone on is cleaned up, by the claim's filter.
 func TestALateClaimIsCleanedUp(t *testing.T) {
 	virtual(t, func(p *place) {

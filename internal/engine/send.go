@@ -307,6 +307,9 @@ func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 	return e.Clocks(), err
 }
 
+// Reach waits until a command can be sent, as each one does by itself.
+func (e *Engine) Reach(ctx context.Context) error { return e.reach(ctx) }
+
 // reach waits until the driver knows a server to send to. It returns a Failure
 // if there is none when ctx ends, if the servers refuse the client's credentials,
 // or if the caller has revoked the command. It sends nothing.
