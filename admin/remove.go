@@ -118,10 +118,10 @@ type Count struct {
 // may stay: stop the program first. A query that limits nothing, but for Only: Live,
 // is a [doclock.ErrInvalidArgument]: it would end every lease of the collection.
 //
-// If one document can't be written (a schema validator refuses it), the others are
-// done, and the first such error is returned at the end. Any other error ends the
-// work. In both cases Count is what is known to be removed, and a further call does
-// the rest.
+// If one document can't be written (a schema validator refuses it, or a transaction keeps
+// it locked), the others are done, and the first such error is returned at the end. Any
+// other error ends the work. In both cases Count is what is known to be removed, and a
+// further call does the rest. Entries under which transactions may be open come last.
 //
 // Errors: those of [Break] without ErrNoEntry. Options: [Within], [Field],
 // [ShardKey].
@@ -188,18 +188,48 @@ type work struct {
 	refused error // the first refusal of a single document's change
 }
 
-// done keeps the refusal of a single document for the end. Other errors of a
-// command end the work.
-func (w *work) done(err error) error {
-	if err == nil {
-		return nil
+// together changes documents with one command. If it takes too long, somebody's transaction may have
+// locked one of them: each is changed by itself then.
+func (w *work) together(ctx context.Context, all []engine.Exact, count *int64, send func(context.Context, []engine.Exact) (int64, error)) error {
+	change := func(ctx context.Context, some []engine.Exact) error {
+		return w.write(ctx, func(ctx context.Context) error {
+			if err := w.engine.Reach(ctx); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, w.bounds().Timeout)
+			defer cancel()
+			n, err := send(ctx, some)
+			*count += n
+			return err
+		})
 	}
-	if !engine.AnsweredPartly(err) && engine.AsFailure(err).Unfit == 0 {
+	err := change(ctx, all)
+	if len(all) == 1 || !late(err) {
+		return w.done(ctx, all[0], err)
+	}
+	for i, one := range all {
+		if err := w.done(ctx, one, change(ctx, all[i:i+1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late says that a command was sent, and not answered in time.
+func late(err error) bool { return mongo.IsTimeout(err) && !engine.AsFailure(err).Nothing }
+
+// done keeps for the end what concerns a single document: its refusal, or a change that took too long,
+// though a read is answered. Other errors of a command end the work.
+func (w *work) done(ctx context.Context, one engine.Exact, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case engine.AnsweredPartly(err), engine.AsFailure(err).Unfit != 0:
+	case late(err) && w.write(ctx, func(ctx context.Context) error { _, err := w.engine.Read(ctx, one.Pin); return err }) == nil:
+	default:
 		return writeError(w.what, err)
 	}
-	if w.refused == nil {
-		w.refused = writeError(w.what, err)
-	}
+	w.refused = cmp.Or(w.refused, writeError(w.what, err))
 	return nil
 }
 
@@ -207,18 +237,14 @@ func (w *work) done(err error) error {
 // or under a name that no rules can have, stays: only an outside writer makes it,
 // and the next grant prunes it.
 func (w *work) remove(ctx context.Context, q Query) error {
-	var batch []engine.Exact
+	var batch, marked []engine.Exact
 	send := func(least int) error {
 		if len(batch) < least {
 			return nil
 		}
-		err := w.write(ctx, func(ctx context.Context) error {
-			n, err := w.engine.RemoveEach(ctx, batch)
-			w.count.Removed += n
-			return err
-		})
+		err := w.together(ctx, batch, &w.count.Removed, w.engine.RemoveEach)
 		batch = batch[:0]
-		return w.done(err)
+		return err
 	}
 	for e, err := range w.entries(ctx, q) {
 		if errors.Is(err, doclock.ErrForeignLock) {
@@ -236,15 +262,7 @@ func (w *work) remove(ctx context.Context, q Query) error {
 			continue
 		}
 		if e.HasTransactions {
-			was, err := w.desk.remove(ctx, x)
-			if was != nil {
-				w.count.Removed++
-			}
-			if engine.AsFailure(err).Cause == engine.CauseForeign {
-				w.count.Foreign++
-			} else if err := w.done(err); err != nil {
-				return err
-			}
+			marked = append(marked, x)
 			continue
 		}
 		batch = append(batch, x)
@@ -252,22 +270,38 @@ func (w *work) remove(ctx context.Context, q Query) error {
 			return err
 		}
 	}
-	return send(1)
+	if err := send(1); err != nil {
+		return err
+	}
+	for _, x := range marked {
+		was, err := w.desk.remove(ctx, x)
+		if was != nil {
+			w.count.Removed++
+		}
+		if engine.AsFailure(err).Cause == engine.CauseForeign {
+			w.count.Foreign++
+		} else if err := w.done(ctx, x, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *work) deleteIdle(ctx context.Context) error {
-	var batch []engine.Pin
+	var batch []engine.Exact // but for the entry
 	send := func(least int) error {
 		if len(batch) < least {
 			return nil
 		}
-		err := w.write(ctx, func(ctx context.Context) error {
-			n, err := w.engine.DeleteIdle(ctx, batch, w.idle)
-			w.count.Deleted += n
-			return err
+		err := w.together(ctx, batch, &w.count.Deleted, func(ctx context.Context, some []engine.Exact) (int64, error) {
+			pins := make([]engine.Pin, len(some))
+			for i, x := range some {
+				pins[i] = x.Pin
+			}
+			return w.engine.DeleteIdle(ctx, pins, w.idle)
 		})
 		batch = batch[:0]
-		return w.done(err)
+		return err
 	}
 	for img, err := range w.surveyed(ctx, engine.Survey{Within: w.survey, Idle: w.idle}) {
 		if err != nil {
@@ -276,7 +310,7 @@ func (w *work) deleteIdle(ctx context.Context) error {
 			}
 			return err
 		}
-		batch = append(batch, w.engine.Pin(img))
+		batch = append(batch, engine.Exact{Pin: w.engine.Pin(img)})
 		if err := send(batchSize); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -188,6 +190,65 @@ func TestRemoveGoesOnAfterARefusal(t *testing.T) {
 	}
 	if left, _ := p.list(admin.Query{Owner: "of gone"}, p.clocked()); len(left) != 200 {
 		t.Errorf("%d are left", len(left))
+	}
+}
+
+// Documents that somebody's transaction has locked, and entries under which one is open, keep no
+// others from being released, swept or deleted.
+func TestRemoveGoesOnPastTransactions(t *testing.T) {
+	for name, c := range map[string]struct {
+		expires time.Duration
+		call    func(p *place) (admin.Count, error)
+		stay    int // documents
+	}{
+		"Remove": {time.Minute, func(p *place) (admin.Count, error) {
+			return admin.Remove(p.Context(), p.coll, admin.Query{Owner: "of gone"}, p.clocked())
+		}, 300},
+		"Sweep": {-time.Minute, func(p *place) (admin.Count, error) { return admin.Sweep(p.Context(), p.coll, p.clocked()) }, 300},
+		"DeleteIdle": {-time.Minute, func(p *place) (admin.Count, error) {
+			return admin.Sweep(p.Context(), p.coll, admin.DeleteIdle(time.Hour), p.clocked())
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mongotest.Virtual(t, func(t *testing.T) {
+				p := alone(t)
+				for i := range 300 {
+					own := entry("gone", 1, 2, c.expires)
+					if i < 2 {
+						own = append(own, bson.E{Key: "fenced", Value: bson.D{{Key: "id", Value: binary(named(fmt.Sprint("mark ", i)))}, {Key: "slots", Value: int32(1)}}})
+					}
+					p.Insert(idIs(i), lock(9, tag("write", own)))
+				}
+				session, err := p.Hand.Database().Client().StartSession()
+				must(t, err)
+				defer session.EndSession(p.Context())
+				fence := doclock.ID(bson.D{{Key: "f", Value: binary(named("mark 0"))}, {Key: "s", Value: int64(0)}})
+				fences := p.Hand.Database().Collection("doclock.fences")
+				must(t, errOf(fences.InsertOne(p.Context(), fence)))
+				must(t, session.StartTransaction())
+				inside := mongo.NewSessionContext(p.Context(), session)
+				must(t, errOf(fences.UpdateOne(inside, fence, bson.M{"$set": bson.M{"n": 1}})))
+				must(t, errOf(p.Hand.UpdateOne(inside, doclock.ID(150), bson.M{"$inc": bson.M{"lock.fence": 1}})))
+				count, err := c.call(p)
+				if err == nil || count.Removed < 200 { // some by the command that was late
+					t.Errorf("%+v, %v", count, err)
+				}
+				var stay, left []int
+				for i := range 300 {
+					doc := p.stored(i)
+					if doc != nil {
+						stay = append(stay, i)
+					}
+					if bytes.Contains(doc, []byte("of gone")) {
+						left = append(left, i)
+					}
+				}
+				if !slices.Equal(left, []int{0, 150}) || len(stay) != c.stay {
+					t.Errorf("the entries of %v are left, and %d documents", left, len(stay))
+				}
+				must(t, session.AbortTransaction(p.Context()))
+			}, locktest.ReplicaSet())
+		})
 	}
 }
 
@@ -432,12 +493,12 @@ func TestSweepLeavesAMarkThatIsLive(t *testing.T) {
 	}
 }
 
-// A document that can't be written doesn't keep the others from being released, also if its
-// entry has a mark, which is removed by a command of its own.
+// A document that can't be written doesn't keep the others from being released, also if their
+// entries have a mark, which is removed by a command of its own.
 func TestSweepGoesOnAfterARefusalOfAMark(t *testing.T) {
 	p := newPlace(t)
 	p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, -time.Minute, mark()))))
-	p.Insert(idIs(2), lock(9, tag("write", entry("bob", 3, 4, -time.Minute))))
+	p.Insert(idIs(2), lock(9, tag("write", entry("bob", 3, 4, -time.Minute, mark()))))
 	net := faultnet.New()
 	net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
 		return bson.M{"ok": 0, "code": 121, "codeName": "DocumentValidationFailure", "errmsg": "the validator"}
