@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -29,6 +30,7 @@ const (
 	FaultIsolated   = "primary isolated, and still the primary when it is back"
 	FaultNoMajority = "no majority of members"
 	FaultTurned     = "member's clock turned"
+	FaultLocked     = "document locked by somebody's transaction"
 )
 
 const (
@@ -44,7 +46,7 @@ func Cluster(t *testing.T, c Config, counts *tally.Tally) {
 		of.fits = true
 		s := newInMemory(world{shape: of, mem: locktest.New(t, locktest.ReplicaSet()), faulty: true, pace: 1, apart: tolerance / 2})
 		a := &adversary{runner: s.runner(callers + 2), ahead: map[string]time.Duration{}, alone: map[string]bool{}}
-		a.inVirtualTime(c.Long, func() { a.calm(counts) }, a.members, a.clocks)
+		a.inVirtualTime(c.Long, func() { a.calm(counts) }, a.members, a.clocks, a.stranger)
 		a.judge(counts)
 		a.checkCommands(counts)
 		a.count(counts)
@@ -184,6 +186,40 @@ func (a *adversary) clocks(over context.Context) {
 		a.mem.Advance(ahead-a.ahead[member], member)
 		a.ahead[member] = ahead
 		r.fire(FaultTurned)
+	}
+}
+
+// stranger writes documents in transactions that stay open for a time.
+func (a *adversary) stranger(over context.Context) {
+	r := a.runner.run.runner(callers + 4)
+	coll := a.mem.Connect(options.Client()).Database("test").Collection("orders")
+	for over.Err() == nil {
+		r.pause(10 * time.Second)
+		session, err := coll.Database().Client().StartSession()
+		if err == nil {
+			err = session.StartTransaction()
+		}
+		if err != nil {
+			a.fault("a stranger's transaction: %v", err)
+			return
+		}
+		bounded := func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(mongo.NewSessionContext(context.Background(), session), 5*time.Second)
+		}
+		inside, cancel := bounded()
+		for range 1 + r.IntN(3) {
+			if _, err := coll.UpdateOne(inside, bson.M{"_id": r.groups[0].documents[r.IntN(4)]}, bson.M{"$inc": bson.M{"strange": 1}}); err == nil {
+				r.fire(FaultLocked)
+			}
+		}
+		cancel()
+		sleep(over, r.upTo([]time.Duration{time.Second, longestTTL, 40 * time.Second}[r.IntN(3)]))
+		inside, cancel = bounded()
+		if r.one(2) {
+			_ = session.CommitTransaction(inside)
+		}
+		session.EndSession(inside)
+		cancel()
 	}
 }
 

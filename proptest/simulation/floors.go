@@ -45,7 +45,7 @@ func Floors(seeds int) []tally.Floor {
 func ClusterFloors(seeds int) []tally.Floor {
 	return append(
 		tally.Floors("fault", max(1, seeds/4), prefixed(ofCluster, FaultElection, FaultAgain, FaultDeposed, FaultAlone, FaultNewcomer, FaultIsolated,
-			FaultNoMajority, FaultTurned, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultBroken)...),
+			FaultNoMajority, FaultTurned, FaultLocked, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultBroken)...),
 		tally.Floors("outcome", seeds, prefixed(ofCluster, SeenRolledBack, SeenUnknown, SeenLost)...)...)
 }
 
