@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -170,7 +171,7 @@ func owes(p *place, coll *mongo.Collection) func(context.Context) {
 		ctx, cancel := context.WithTimeout(p.Context(), time.Millisecond/2)
 		p.want(errOf(l.TryAcquire(ctx, doclock.ID(10+i), "write")), doclock.ErrNotAcquired)
 		cancel()
-		time.Sleep(time.Millisecond) // until the connection breaks
+		time.Sleep(time.Millisecond + rand.N(time.Millisecond)) // until the connection breaks; no two clients owe in step
 	}
 	return begunBefore
 }
