@@ -500,9 +500,10 @@ func (a *arrival) await(ctx context.Context, w *waitqueue.Waiter, step func(hand
 	}
 }
 
-// step reads a handoff's answer, or asks the server. An entry that was pruned is made anew,
-// under a new id and at the end of the document's queue.
+// step reads a handoff's answer, or asks the server. An entry that was pruned, or whose document
+// doesn't match, is made anew if it does, under a new id and at the end of the document's queue.
 func (a *arrival) step(ctx context.Context, handed *engine.Answer) (got granted, err error) {
+	waited := a.place != nil
 	if handed != nil && handed.Image != nil {
 		got, err = a.judge(*handed)
 	} else {
@@ -511,7 +512,8 @@ func (a *arrival) step(ctx context.Context, handed *engine.Answer) (got granted,
 		}
 		got, err = a.ask(ctx, false)
 	}
-	for errors.Is(err, doclock.ErrLost) {
+	for errors.Is(err, doclock.ErrLost) || waited && errors.Is(err, doclock.ErrNotFound) {
+		waited = false
 		*a = a.call.arrival()
 		got, err = a.ask(ctx, false)
 	}

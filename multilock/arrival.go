@@ -111,7 +111,7 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 	e, r := a.locker.engine, a.own()
 	if a.place != nil {
 		return got, a.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
-			got, err = e.Confirm(ctx, a.place.Pin, r)
+			got, err = e.Confirm(ctx, a.filter, a.place.Pin, r)
 			return err
 		})
 	}
@@ -144,7 +144,8 @@ func (a *arrival) send(ctx context.Context, noPlace bool) (got engine.Answer, er
 }
 
 // judge applies an answer. An arrival is granted, or refused, or waits; a waiting
-// entry is granted, or kept, or lost ([doclock.ErrLost]).
+// entry is granted, or kept, or lost ([doclock.ErrLost]), or its document has changed
+// ([doclock.ErrNotFound]).
 func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 	e, r := a.locker.engine, a.requestWith(a.id)
 	got.image, got.sent = answer.Image, answer.Sent.Mono
@@ -153,6 +154,9 @@ func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 	switch {
 	case !arrives && answer.Outcome == engine.Lost:
 		return got, a.lost(answer, false)
+	case !arrives && answer.Outcome == engine.NotFound: // the caller's filter matches no more
+		_ = a.lost(answer, true)
+		return got, a.notFound()
 	case !arrives:
 	case answer.Outcome == engine.Granted, answer.Outcome == engine.Waiting:
 		place := e.Grant(answer.Image, r)

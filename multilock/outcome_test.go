@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -385,6 +386,63 @@ func TestRepeatWhoseFilterItsWaitEnds(t *testing.T) {
 		p.release(first)
 		p.release(p.got(ticket.Wait(p.Context())))
 	})
+}
+
+// A filter's condition holds at the grant, however long the wait was and whether the tag has a
+// queue: a holder ends it, and then the lock. Nothing is left of the waiter that was refused.
+func TestConditionsHoldAtTheGrant(t *testing.T) {
+	t.Parallel()
+	open := bson.M{"$ne": true}
+	for name, ask := range map[string]func(p *place, l *multilock.Locker, tag string) error{
+		"Acquire": func(p *place, l *multilock.Locker, tag string) error {
+			return errOf(l.Acquire(p.Context(), bson.M{"_id": 1, "shut": open}, tag))
+		},
+		"Acquire of any": func(p *place, l *multilock.Locker, tag string) error {
+			return errOf(l.Acquire(p.Context(), bson.M{"$expr": bson.M{"$ne": bson.A{"$shut", true}}}, tag))
+		},
+		"AcquireAll": func(p *place, l *multilock.Locker, tag string) error {
+			return errOf(multilock.AcquireAll(p.Context(), l.Want(bson.M{"_id": 1, "$nor": bson.A{bson.M{"shut": true}}}, tag)))
+		},
+		"Ticket.Wait": func(p *place, l *multilock.Locker, tag string) error {
+			ticket, err := l.Enqueue(p.Context(), bson.M{"_id": 1, "shut": open, "lock.tags." + tag + ".5": bson.M{"$exists": false}}, tag)
+			if err != nil {
+				return err
+			}
+			return errOf(ticket.Wait(p.Context()))
+		},
+	} {
+		for _, of := range []struct {
+			rules       relations.Rules
+			holder, tag string
+		}{
+			{relations.Exclusive(), "write", "write"},
+			{relations.Semaphore(1), "slot", "slot"},
+			{relations.WritePreferring(), "write", "read"},
+			{relations.WritePreferring(), "read", "write"},
+			{relations.Fair(), "write", "read"},
+		} {
+			if name == "Ticket.Wait" && of.rules[of.tag][of.holder].Kind != relations.Assertive {
+				continue // it doesn't wait
+			}
+			virtually(t, fmt.Sprintf("%s, %s behind %s of %v", name, of.tag, of.holder, of.rules), func(p *place) {
+				ours := p.plain(of.rules)
+				for _, holders := range []*multilock.Locker{p.plain(of.rules), ours} {
+					must(p, errOf(p.coll.UpdateOne(p.Context(), flowers, bson.M{"$unset": bson.M{"shut": 1}})))
+					holder := p.try(holders, of.holder)
+					waiter := begin(p, func() (struct{}, error) { return struct{}{}, ask(p, ours, of.tag) })
+					synctest.Wait()
+					behind := acquire(p, p.Context(), ours, of.tag)
+					synctest.Wait()
+					ok(p, holder.Update(p.Context(), bson.M{"$set": bson.M{"shut": true}}))
+					ok(p, holder.Release(p.Context()))
+					p.want(errOf(waiter.wait()), doclock.ErrNotFound)
+					p.release(p.granted(behind))
+					time.Sleep(time.Second)
+					p.wantEntries()
+				}
+			})
+		}
+	}
 }
 
 // Whatever the filter and the faults are, an acquire with Upsert is granted a document

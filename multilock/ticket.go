@@ -102,7 +102,8 @@ func (t *Ticket) RetryAt() time.Time {
 // Once granted, Confirm returns the same lease and sends nothing. While another caller
 // decodes the document ([doclock.Into]), it waits for him until ctx ends.
 // [doclock.ErrLost] means that the entry is gone: it has expired, or the document was
-// deleted. After a Cancel the error is [doclock.ErrReleased].
+// deleted; [doclock.ErrNotFound], that the filter's conditions hold no longer. After a
+// Cancel the error is [doclock.ErrReleased].
 //
 // If ctx ends during the command, Confirm returns at once with ctx's error. The
 // ticket stays, and that command may grant it. Every error is a
@@ -173,7 +174,7 @@ func (t *Ticket) note(got granted, err error) error {
 	switch {
 	case got.lease != nil:
 		return nil
-	case errors.Is(err, doclock.ErrLost):
+	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrNotFound):
 		t.over = err
 		t.observed.emitEnd(context.Background(), nil, err)
 		return err

@@ -44,9 +44,17 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 
 // Confirm sends one confirm for a waiting entry. The entry is granted, or its
 // waiting is extended, or it is Lost. The image is nil if the document does not
-// exist.
-func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
-	img, sent, err := e.show(ctx, change{comment: forConfirm, query: bson.D(pin), update: e.confirming(r)}, r)
+// exist. If the document meets the filter's conditions no more, the outcome is NotFound, and
+// the entry may still be there.
+func (e *Engine) Confirm(ctx context.Context, f Filter, pin Pin, r Request) (Answer, error) {
+	query := any(bson.D(pin))
+	if f.conditions != nil {
+		query = pin.and(bson.E{Key: "$and", Value: bson.A{f.conditions}})
+	}
+	img, sent, err := e.show(ctx, change{comment: forConfirm, query: query, update: e.confirming(r)}, r)
+	if img == nil && err == nil && f.conditions != nil {
+		return Answer{Outcome: NotFound, Sent: sent}, e.absent(ctx, query)
+	}
 	a, err := e.answer(img, err, sent, r, Lost, Lost)
 	if a.Outcome == Lost {
 		a.Gone = img == nil

@@ -91,6 +91,10 @@ type Filter struct {
 	// document exists.
 	Exact bool
 
+	// conditions are what it demands beside the pin, but not of the lock's field, where an entry
+	// that waits ends what it has met; nil for none. They hold at the grant, too.
+	conditions bson.Raw
+
 	// Unmet is the first condition that a document which Upsert would make doesn't
 	// meet, or may not, or else "". made are the fields of that document.
 	Unmet string
@@ -132,7 +136,33 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	if f.Pin != nil {
 		f.made, f.Unmet = e.fresh(f.Pin, fields)
 	}
+	kept := assemble(len(doc))
+	for _, field := range fields {
+		if !e.asksLock(field) && (f.Pin == nil || !slices.Contains(e.identity(), field.Key())) {
+			kept = kept.add(field.Key(), field.Value())
+		}
+	}
+	if len(kept) > len(assemble(0)) {
+		f.conditions = kept.end()
+	}
 	return f, nil
+}
+
+// asksLock says that a condition names the lock's field, as a key or in an expression.
+func (e *Engine) asksLock(c bson.RawElement) bool {
+	if within(c.Key(), e.Field) {
+		return true
+	}
+	path, isString := c.Value().StringValueOK()
+	if path, isPath := strings.CutPrefix(path, "$"); isString {
+		return isPath && within(path, e.Field)
+	}
+	doc, _ := c.Value().DocumentOK()
+	if array, isArray := c.Value().ArrayOK(); isArray {
+		doc = bson.Raw(array)
+	}
+	below, _ := doc.Elements()
+	return slices.ContainsFunc(below, e.asksLock)
 }
 
 // EqualID is the _id that the filter demands at its top level, with or without a
@@ -213,7 +243,7 @@ func (f Filter) At(pin Pin) Filter {
 	if f.Pin != nil {
 		return f
 	}
-	return Filter{doc: f.and(bson.D(pin)), Pin: pin}
+	return Filter{doc: f.and(bson.D(pin)), Pin: pin, conditions: f.conditions}
 }
 
 // and is the filter with more conditions.

@@ -149,7 +149,7 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 					return p.Engine.Acquire(ctx, p.filter(), r)
 				})
 				isForeign(t, "confirm", p, func(ctx context.Context) (Answer, error) {
-					return p.Confirm(ctx, pin, r)
+					return p.Confirm(ctx, p.filter(), pin, r)
 				})
 				if got, err := p.Claim(t.Context(), p.filter(), r, nil); err != nil || got.Outcome != NotFound {
 					t.Errorf("claim: %v, %v", got.Outcome, err)

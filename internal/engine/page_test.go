@@ -267,7 +267,7 @@ func (w *world) perform(e *Engine, v vector, now time.Time) (outcome string, err
 	case "acquire", "try":
 		got, err = e.Acquire(w.Context(), filter, r)
 	case "confirm":
-		got, err = e.Confirm(w.Context(), g.Pin, r)
+		got, err = e.Confirm(w.Context(), filter, g.Pin, r)
 	case "renew":
 		got, err = e.Renew(w.Context(), g)
 	case "write":

@@ -213,7 +213,7 @@ func modifying(p *peer, g Grant) map[string]func(context.Context) (Answer, error
 	r, next := Request{Tag: g.Tag, ID: ann}, Successor{Request: Request{Tag: g.Tag, ID: bob}}
 	return map[string]func(context.Context) (Answer, error){
 		"acquire":                 func(ctx context.Context) (Answer, error) { return p.Engine.Acquire(ctx, p.filter(), r) },
-		"confirm":                 func(ctx context.Context) (Answer, error) { return p.Confirm(ctx, g.Pin, r) },
+		"confirm":                 func(ctx context.Context) (Answer, error) { return p.Confirm(ctx, p.filter(), g.Pin, r) },
 		"renew":                   func(ctx context.Context) (Answer, error) { return p.Renew(ctx, g) },
 		"look":                    func(ctx context.Context) (Answer, error) { return p.Look(ctx, g, true) },
 		"write":                   func(ctx context.Context) (Answer, error) { return p.Write(ctx, g, classic, 1) },

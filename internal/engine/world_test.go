@@ -315,7 +315,7 @@ func (p *peer) confirm(g Grant, want Outcome) Grant {
 func (p *peer) ask(g Grant, r Request, want Outcome) *Image {
 	p.Helper()
 	return p.image("confirm", r, want, func(ctx context.Context) (Answer, error) {
-		return p.Confirm(ctx, g.Pin, r)
+		return p.Confirm(ctx, p.filter(), g.Pin, r)
 	})
 }
 

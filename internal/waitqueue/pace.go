@@ -209,7 +209,7 @@ func (d *queue) successor(released uuid.UUID) *Waiter {
 		img = without(img, released)
 	}
 	for _, w := range d.heads() {
-		if img == nil || w.ID == released || w.state != asleep || !w.place.isTaken() && !w.Exact {
+		if img == nil || w.ID == released || w.state != asleep || !w.Exact {
 			return nil
 		}
 		if blocking, _ := d.inTheWay(w, img); len(blocking) == 0 && d.mayAsk(w, img) {

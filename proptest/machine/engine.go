@@ -268,7 +268,7 @@ func (m *engineMachine) confirm(t *rapid.T) {
 	r := m.sends(t, a)
 	e, there := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Confirm(m.doc, a.request(), m.now)
-	got, err := a.engine.Confirm(t.Context(), m.pin(), r)
+	got, err := a.engine.Confirm(t.Context(), a.filter, m.pin(), r)
 	seen := m.agrees(t, "confirm", doc, want, got, err)
 	if there && e.Held() {
 		m.count.Seen("confirm: repeat", 1)

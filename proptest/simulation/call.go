@@ -118,6 +118,7 @@ type acquire struct {
 	owner       string
 	least, most time.Duration // HoldAtLeast and HoldAtMost
 	skip        bool
+	open        bool // its filter excludes documents that are shut
 	ticket      bool
 	id          string // of the ticket
 	cancelled   bool   // its ticket was

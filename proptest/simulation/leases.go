@@ -118,13 +118,14 @@ func (r runner) linger(h *holding) {
 
 type updates func(context.Context, any, ...options.Lister[options.UpdateOneOptions]) error
 
-// write adds one line to the document's log, by operators or by a pipeline.
+// write adds one line to the document's log, and shuts or opens the document, by operators or by a pipeline.
 func (r runner) write(ctx context.Context, h *holding, name string, update updates) {
 	mark := fmt.Sprintf("%s%d.%d.%d", history.WriteMark, h.program.number, r.number, r.writes.Add(1))
 	line := fmt.Sprintf("%d/%s", h.lease.Fence(), mark)
-	var adds any = bson.M{"$push": bson.M{"log": line}}
+	shut := r.one(4)
+	var adds any = bson.M{"$push": bson.M{"log": line}, "$set": bson.M{"shut": shut}}
 	if r.one(2) {
-		adds = bson.A{bson.M{"$set": bson.M{"log": bson.M{"$concatArrays": bson.A{bson.M{"$ifNull": bson.A{"$log", bson.A{}}}, bson.A{line}}}}}}
+		adds = bson.A{bson.M{"$set": bson.M{"shut": shut, "log": bson.M{"$concatArrays": bson.A{bson.M{"$ifNull": bson.A{"$log", bson.A{}}}, bson.A{line}}}}}}
 	}
 	r.on(ctx, h, name, func(ctx context.Context, c *call) error {
 		r.writing(c, mark)

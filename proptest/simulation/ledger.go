@@ -473,6 +473,7 @@ func (l *ledger) missing() {
 		told := func(of error) bool { return errors.Is(c.err, of) && !errors.Is(c.work, of) }
 		switch {
 		case len(c.acquires) != 1:
+		case c.acquires[0].open:
 		case c.acquires[0].skip:
 			l.check(ForeignSkipped, !told(doclock.ErrForeignLock) || c.over != nil, "%s", c)
 		case slices.Contains(c.acquires[0].group.documents, c.acquires[0].document) && !slices.Contains(c.acquires[0].group.deleted, c.acquires[0].document):

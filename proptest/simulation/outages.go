@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/tally"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -58,7 +59,7 @@ var operations = []struct {
 // order is an acquire of the document that an outage is about.
 func (r runner) order(p *program) plan {
 	g := r.groups[0]
-	return plan{acquire: acquire{group: g, document: "a", tag: "write"}, locker: p.lockers[g], filter: doclock.ID("a"), ttl: p.ttl(g)}
+	return plan{acquire: acquire{group: g, document: "a", tag: "write"}, locker: p.lockers[g], filter: bson.M{"_id": "a"}, ttl: p.ttl(g)}
 }
 
 func (r runner) hold(ctx context.Context, p *program, opts ...doclock.AcquireOption) {

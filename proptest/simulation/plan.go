@@ -16,7 +16,7 @@ import (
 type plan struct {
 	acquire
 	locker *multilock.Locker
-	filter any
+	filter bson.M
 	ttl    time.Duration
 	opts   []doclock.AcquireOption
 	once   bool // its own entry ends that its filter matches
@@ -73,7 +73,23 @@ func (r runner) plan(p *program) plan {
 	case r.one(4): // a filter that doesn't pin the document
 		pl.document, pl.filter = "", bson.M{"_id": bson.M{"$in": bson.A{name}}}
 	}
+	if r.one(4) && !pl.once {
+		r.open(&pl)
+	}
 	return pl
+}
+
+// open has it exclude documents that are shut, and checks that of the one that is granted.
+func (r runner) open(pl *plan) {
+	pl.open = true
+	pl.filter["shut"] = bson.M{"$ne": true}
+	into := r.document(16)
+	into.judge = func(d bson.Raw) {
+		if shut, _ := d.Lookup("shut").BooleanOK(); shut {
+			r.fault("a document that is shut was granted: %s", d)
+		}
+	}
+	pl.add(doclock.Into(into))
 }
 
 // planFor draws one of this document.
@@ -141,6 +157,7 @@ func (r runner) waiting(pl *plan) {
 type document struct {
 	spoiled int
 	refuse  func() // has the release that follows be refused, or nil
+	judge   func(bson.Raw)
 }
 
 // document draws one of n, of which three can't be decoded.
@@ -157,7 +174,10 @@ func (r runner) document(n int) *document {
 
 var errSpoiled = errors.New("the simulation's own decoding has failed")
 
-func (d *document) UnmarshalBSON([]byte) error {
+func (d *document) UnmarshalBSON(doc []byte) error {
+	if d.judge != nil {
+		d.judge(doc)
+	}
 	if d.spoiled < 3 && d.refuse != nil {
 		d.refuse()
 	}
