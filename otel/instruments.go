@@ -12,9 +12,9 @@ type instruments struct {
 	wait, hold, transaction metric.Float64Histogram
 	active                  metric.Int64UpDownCounter
 
-	conflicts, skipped, losses, unknown, cleanUpFailures metric.Int64Counter
-	renewals, renewalFailures                            metric.Int64Counter
-	commands, dropped                                    metric.Int64Counter
+	conflicts, longWaits, skipped, losses, unknown, cleanUpFailures metric.Int64Counter
+	renewals, renewalFailures                                       metric.Int64Counter
+	commands, dropped                                               metric.Int64Counter
 }
 
 // The buckets' bounds, in seconds. A wait takes a round trip at least, and people
@@ -41,6 +41,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		hold:            histogram("doclock.hold.duration", "Leases, from the grant to the end.", holdBounds),
 		transaction:     histogram("doclock.transaction.duration", "Calls of WithTransaction, from the begin to the end.", waitBounds),
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires but claims that others blocked, counted at their end: they waited, or were refused."),
+		longWaits:       counter("doclock.long_waits", "{acquire}", "Acquires but claims that have waited for the Locker's TTL, and go on, counted then."),
 		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, each time that a claim goes past one."),
 		losses:          counter("doclock.losses", "{lease}", "Leases whose time ran out, or whose entry is gone, before their release."),
 		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands whose callers got ErrOutcomeUnknown."),
@@ -59,7 +60,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 // that computes an increase, as Prometheus does, would miss the first failure of a
 // series that begins with it.
 func (i *instruments) begin(ctx context.Context, tag, collection *label) {
-	for _, c := range []metric.Int64Counter{i.conflicts, i.skipped, i.losses, i.unknown, i.cleanUpFailures, i.renewals, i.renewalFailures, i.commands} {
+	for _, c := range []metric.Int64Counter{i.conflicts, i.longWaits, i.skipped, i.losses, i.unknown, i.cleanUpFailures, i.renewals, i.renewalFailures, i.commands} {
 		c.Add(ctx, 0, tag)
 	}
 	i.dropped.Add(ctx, 0, collection)

@@ -71,6 +71,7 @@ func TestMetricsOfEachKind(t *testing.T) {
 		"transaction.duration{outcome=undecided,tag=write,error.type=outcome_unknown}": "1 in 1s",
 		"active_leases{tag=write}":                                                     "1",
 		"conflicts{tag=write}":                                                         "2",
+		"long_waits{tag=write}":                                                        "1",
 		"skipped_documents{tag=write}":                                                 "1",
 		"losses{tag=write}":                                                            "1",
 		"unknown_outcomes{tag=write}":                                                  "1",
@@ -99,7 +100,7 @@ func TestFailuresAreCountedFromZero(t *testing.T) {
 		values = append(values, strings.TrimPrefix(s.metric.Name, "doclock.")+"="+s.value)
 	}
 	slices.Sort(values)
-	r.equal("values", strings.Join(values, " "), "clean_up_failures=0 commands=0 conflicts=0 dropped_events=0 losses=0 "+
+	r.equal("values", strings.Join(values, " "), "clean_up_failures=0 commands=0 conflicts=0 dropped_events=0 long_waits=0 losses=0 "+
 		"renewal_failures=0 renewals=1 skipped_documents=0 unknown_outcomes=0")
 }
 

@@ -72,6 +72,10 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.findCollection(e))
 	}
 	switch e.Kind {
+	case doclock.EventWaiting:
+		if e.How == doclock.HowStill {
+			o.metrics.longWaits.Add(ctx, 1, o.labels.find(ctx, e))
+		}
 	case doclock.EventSkipped:
 		o.metrics.skipped.Add(ctx, 1, o.labels.find(ctx, e))
 	case doclock.EventGranted, doclock.EventNotGranted:
