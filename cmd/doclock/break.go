@@ -228,9 +228,9 @@ func (c *cli) showFirst(entries iter.Seq2[admin.Entry, error]) (n int, err error
 func (c *cli) confirm(ctx context.Context, question string) error {
 	switch {
 	case !isTerminal(os.Stdin):
-		return usage("stdin is not a terminal, so nobody can be asked; give --yes")
+		return usage("stdin is not a terminal, so nobody can be asked; give --yes, and --id to spare a later holder")
 	case !isTerminal(c.err):
-		return usage("stderr is not a terminal, so nobody sees the question; give --yes")
+		return usage("stderr is not a terminal, so nobody sees the question; give --yes, and --id to spare a later holder")
 	}
 	fmt.Fprintf(c.err, "%s [y/N] ", question)
 	answers := make(chan string, 1)

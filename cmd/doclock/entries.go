@@ -117,10 +117,14 @@ func (t *table) add(e admin.Entry) error {
 }
 
 func stateOf(e admin.Entry) string {
-	if e.Expired() {
+	switch {
+	case e.Expired() && e.HasTransactions:
+		return "expired, may exclude"
+	case e.Expired():
 		return "expired"
+	default:
+		return string(e.State)
 	}
-	return string(e.State)
 }
 
 // ofCollection adds the collection's name to an error that says nothing of it.

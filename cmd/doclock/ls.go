@@ -18,8 +18,8 @@ import (
 
 const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
 
-An expired entry excludes nobody, unless inspect says so. It is in the document until the
-next grant or a sweep removes it. In JSON its "state" is what it was: held, waiting, detached
+An expired entry excludes nobody, unless it says so: a transaction of its holder may be open.
+It is in the document until the next grant or a sweep removes it. In JSON its "state" is what it was: held, waiting, detached
 or remainder. LEFT is the time until an entry expires if its holder does not renew it; a
 holder that lives renews it again and again.
 
