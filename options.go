@@ -228,7 +228,8 @@ func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 // replaces its value: nothing of before stays, unless the target decodes itself. It
 // sends nothing more. The lock field is left out, so that saving the document back can't
 // bring an old lock back. The caller's goroutine decodes; if that fails or panics, the
-// lock is released in the background.
+// lock is released in the background. After a failure claims pass over the document for a
+// minute, as [SkipLocked] says.
 func Into(target any) AcquireOption {
 	return engine.AcquireOption(func(c *engine.AcquireConfig) error {
 		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {

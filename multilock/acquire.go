@@ -534,6 +534,9 @@ func (a *arrival) result(got granted) waitqueue.Result {
 func (c *call) deliver(got granted) (*lease.Lease, error) {
 	err := c.decode(got.image, func() { c.locker.cleanup.release(context.Background(), c.request, got.lease) })
 	if err != nil {
+		if c.skip && c.filter.Pin == nil {
+			c.spoiled(got.image, err)
+		}
 		return nil, notAcquired(c.doubted(err))
 	}
 	return got.lease, nil

@@ -125,6 +125,7 @@ func (b *batch) decode() error {
 	for i, got := range b.got {
 		b.into = []any{all.Index(i).Addr().Interface()}
 		if err := b.call.decode(got.image, func() { b.locker.ops.Go(func() { b.giveBack(b.got) }) }); err != nil {
+			b.spoiled(got.image, err)
 			return err
 		}
 	}

@@ -140,6 +140,13 @@ func (c *claim) pass(pin engine.Pin, refused error) error {
 	return nil
 }
 
+// spoiled has claims pass over a document that the caller can't decode, or they would begin with
+// it again and again.
+func (c *call) spoiled(img *engine.Image, err error) {
+	c.locker.unfit.add(c.request.Tag, c.locker.engine.Pin(img))
+	c.observed.emitSkipped(err)
+}
+
 // ask sends the command until it is answered. With neither a lease nor an error it was
 // refused, because the document can't take the lock or not in time, or found nothing.
 func (c *claim) ask(ctx context.Context) (got granted, refused, err error) {

@@ -423,6 +423,49 @@ func TestAClaimOfAnyWaitPassesOverALockedDocument(t *testing.T) {
 	}
 }
 
+// A document that the caller can't decode keeps no claim from the others: for a minute they pass over it.
+func TestAClaimPassesOverWhatItCantDecode(t *testing.T) {
+	t.Parallel()
+	type category struct{ Rank int }
+	first := doclock.Sort(doclock.ID(1))
+	for name, claim := range map[string]func(c *client) (multilock.Leases, error){
+		"Acquire": func(c *client) (multilock.Leases, error) {
+			held, err := c.locks.Acquire(c.Context(), bson.M{}, "write", doclock.SkipLocked(), doclock.Into(&category{}), first)
+			return multilock.Leases{held}, err
+		},
+		"AcquireBatch": func(c *client) (multilock.Leases, error) {
+			return c.locks.AcquireBatch(c.Context(), bson.M{}, "write", 2, doclock.Into(&[]category{}), first)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(s *shop) {
+				skipped := 0
+				c := s.client(relations.Exclusive(), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+					if e.Kind == doclock.EventSkipped {
+						skipped++
+					}
+				}))
+				categories := s.mem.Collection("categories")
+				must(s, errOf(categories.UpdateOne(s.Context(), doclock.ID(1), bson.M{"$set": bson.M{"rank": "high"}})))
+				for range 2 {
+					fault{doclock.ErrNotAcquired, []string{"decode document 1 into a *multilock_test.category"}}.check(t, name, errOf(claim(c)))
+					all, err := claim(c)
+					must(s, err)
+					if len(all) != 1 || all[0].DocumentID().AsInt64() != 2 {
+						s.Errorf("%v", all)
+					}
+					ok(s, all.Release(s.Context()))
+					time.Sleep(61 * time.Second)
+				}
+				if skipped != 2 {
+					s.Errorf("%d events", skipped)
+				}
+			})
+		})
+	}
+}
+
 // A request that arrives after its claim has gone on is cleaned up, by the claim's filter.
 func TestALateClaimIsCleanedUp(t *testing.T) {
 	virtual(t, func(p *place) {
