@@ -50,8 +50,8 @@ type Event struct {
 	Held   time.Duration // of a lease: since its grant
 
 	// Commands is how many were sent for this acquire, or for this lease since its grant.
-	// One for several leases counts for each of them, and a handoff or a conversion for
-	// the lease that ends by it.
+	// One for several leases counts for each of them (but those of an AcquireBatch once, with
+	// its first), and a handoff or a conversion for the lease that ends by it.
 	Commands int
 
 	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for last

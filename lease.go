@@ -124,8 +124,9 @@ type Lease interface {
 	//
 	// Return the driver's errors from fn: after one that passes, as a write conflict, fn runs
 	// again, in the first 30 s of the call. So let it do nothing else. Its context carries the
-	// transaction, and ends with the lease. Until fn has returned, what ends the lease waits. With
-	// fn's context every command of a lease is refused ([ErrInTransaction]). To write the locked
+	// transaction, and ends with the lease. Until fn has returned, what ends the lease waits: fn
+	// must not wait for it, by the outer context. With fn's own every command of a lease is
+	// refused ([ErrInTransaction]). To write the locked
 	// document, use [Lease.Guard], as the first thing: a renewal, or another holder's acquire, since
 	// fn's begin is a write conflict.
 	//

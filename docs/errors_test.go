@@ -24,6 +24,9 @@ func status(err error) int {
 		return http.StatusOK
 	case errors.Is(err, doclock.ErrNotFound):
 		return http.StatusNotFound
+	case errors.Is(err, doclock.ErrInvalidArgument), errors.Is(err, doclock.ErrInTransaction),
+		errors.Is(err, doclock.ErrForeignLock), errors.Is(err, doclock.ErrUnsupportedServer):
+		return http.StatusInternalServerError // a bug or the set-up: it would fail again
 	case errors.Is(err, doclock.ErrConflict):
 		return http.StatusLocked
 	case errors.Is(err, doclock.ErrNotAcquired): // nothing ran: the request may come again
