@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -226,6 +227,7 @@ func (w *work) done(ctx context.Context, one engine.Exact, err error) error {
 		return nil
 	case engine.AnsweredPartly(err), engine.AsFailure(err).Unfit != 0:
 	case late(err) && w.write(ctx, func(ctx context.Context) error { _, err := w.engine.Read(ctx, one.Pin); return err }) == nil:
+		err = fmt.Errorf("document %s: %w", bsonvalue.Readable(one.Pin.ID()), err)
 	default:
 		return writeError(w.what, err)
 	}

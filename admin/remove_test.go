@@ -230,7 +230,7 @@ func TestRemoveGoesOnPastTransactions(t *testing.T) {
 				must(t, errOf(fences.UpdateOne(inside, fence, bson.M{"$set": bson.M{"n": 1}})))
 				must(t, errOf(p.Hand.UpdateOne(inside, doclock.ID(150), bson.M{"$inc": bson.M{"lock.fence": 1}})))
 				count, err := c.call(p)
-				if err == nil || count.Removed < 200 { // some by the command that was late
+				if err == nil || !strings.Contains(err.Error(), "document ") || count.Removed < 200 { // some by the command that was late
 					t.Errorf("%+v, %v", count, err)
 				}
 				var stay, left []int

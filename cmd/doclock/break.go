@@ -142,14 +142,18 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 // showChosen shows on stderr what will be removed.
 func (c *cli) showChosen(chosen []admin.Entry) {
 	var longest time.Duration
+	then := "at once"
 	for _, e := range chosen {
 		fmt.Fprint(c.err, entryText(e, chosen))
 		if e.State == admin.Held {
 			longest = max(longest, e.Remaining)
 		}
+		if e.HasTransactions {
+			then = "once its transactions have ended, which this waits for"
+		}
 	}
 	if longest > 0 {
-		fmt.Fprintf(c.err, "Others are let in at once. The holder may go on for up to %s, until it notices.\n", short(longest))
+		fmt.Fprintf(c.err, "Others are let in %s. The holder may go on for up to %s, until it notices.\n", then, short(longest))
 	}
 }
 

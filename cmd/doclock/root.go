@@ -73,7 +73,7 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the URI, which may have a password")
 	f.StringVar(&c.field, "field", "lock", "the `NAME` of the lock's field")
 	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key")
-	f.DurationVar(&c.timeout, "timeout", patience, "give up after this `DURATION` without an answer; in run: without the first, 30s at most and by default")
+	f.DurationVar(&c.timeout, "timeout", patience, "give up if the server answers no ping for this `DURATION` (a change may take 30s); in run: without the first answer, 30s at most and by default")
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root

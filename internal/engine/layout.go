@@ -103,7 +103,7 @@ func (l Lock) FinishedBy(id uuid.UUID) bool { return slices.Contains(l.Done, id)
 
 var (
 	errForeign = errors.New("not a lock of doclock's")
-	errNewer   = errors.New("written by a newer version of doclock")
+	errNewer   = errors.New("written by a newer version of the library")
 )
 
 // parseLock reads a lock field. It returns errForeign or errNewer for exactly
