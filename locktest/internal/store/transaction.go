@@ -69,6 +69,7 @@ func (t *Transaction) Writes() bool { return len(t.changes) > 0 }
 
 // End closes the transaction. What it has changed is lost, unless it was committed.
 func (t *Transaction) End() {
+	t.view = nil // a session keeps its last transaction, and shall keep no image
 	t.open.all = slices.DeleteFunc(t.open.all, func(other *Transaction) bool { return other == t })
 }
 
