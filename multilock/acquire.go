@@ -264,7 +264,11 @@ func (c *call) failed(ctx context.Context, err error) error {
 		if conflict == nil && !errors.Is(err, doclock.ErrConflict) {
 			conflict = c.knownConflict()
 		}
-		err = oneline.Join(err, conflict, cmp.Or(c.locker.engine.Unreachable(), silence))
+		why := cmp.Or(c.locker.engine.Unreachable(), silence)
+		if conflict == nil && why == nil && c.filter.Pin != nil && !c.skip && !errors.Is(err, doclock.ErrClosed) && !errors.Is(err, doclock.ErrConflict) {
+			why = fmt.Errorf("doclock: %q on document %s of %s: no answer yet", c.request.Tag, bsonvalue.Readable(c.filter.Pin.ID()), c.locker.engine.Namespace())
+		}
+		err = oneline.Join(err, conflict, why)
 	}
 	return notAcquired(c.doubted(err))
 }

@@ -252,7 +252,7 @@ func TestForeignLocksAreExplained(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(relations.Fair())
 		for want, lock := range map[string]any{
-			"; the option doclock.Field chooses another field":                              "mine",
+			"; the option doclock.Field chooses another field":                                  "mine",
 			`written by a newer version of the library: its v is 3, and this one knows up to 2`: bson.M{"v": int32(3)},
 			`document 1 was left as it is: the field expires of 00000000-0000-0000-0000-000000000000 of "write" in document 1 is no date`: bson.M{
 				"fence": 7, "tags": bson.M{"write": bson.A{bson.M{"fence": 7, "expires": bson.MaxKey{}}}}},

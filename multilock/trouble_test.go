@@ -189,6 +189,29 @@ func again(goroutines int, do func(context.Context, int)) func(context.Context) 
 	}
 }
 
+// One of a process's waiters asks. If the server doesn't answer it, the others say so, too, and
+// of which document.
+func TestAllWaitersTellOfASilentServer(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		p.mem.LoseRequests(1000)
+		var all []*pending[doclock.Lease]
+		for range 5 {
+			all = append(all, acquire(p, p.Context(), l, "write", doclock.MaxWait(5*time.Second)))
+		}
+		silent := 0
+		for _, waiter := range all {
+			err := errOf(waiter.wait())
+			if p.want(err, doclock.ErrNotAcquired); strings.Contains(err.Error(), `"write" on document 1 of `+p.coll.Database().Name()+"."+p.coll.Name()+": no answer yet") {
+				silent++
+			}
+		}
+		if silent != 4 {
+			p.Errorf("%d of the waiters say so", silent)
+		}
+	})
+}
+
 // A lease is not lost by waiting: the server's trouble may end when a quarter of its
 // time is left.
 func TestALeaseOutlivesTrouble(t *testing.T) {
