@@ -180,6 +180,9 @@ func (c *cli) breakOwner(ctx context.Context, b broken) error {
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
 		opts := c.adminOptions(opts...)
+		if c.isUnknown(ctx, coll) {
+			return errNoCollection
+		}
 		if !b.yes {
 			n, err := c.showFirst(admin.Entries(ctx, coll, query, opts...))
 			switch {

@@ -61,7 +61,7 @@ func TestCommandsInPages(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"inspect -c shop.orders A-17": "", "run nightly -- ./backup.sh --all | cat": "", "ls … --older 1h  # old": "",
-		"inspects A-17": "unknown command", "ls --old 1h": "unknown flag", "ls --older soon": "invalid argument", "ls A-17": "unknown command",
+		"inspects A-17": "unknown command", "ls --old 1h": "unknown flag", "ls --older soon": "invalid argument", "ls A-17": "unexpected",
 	} {
 		if err := asCommand(line); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)

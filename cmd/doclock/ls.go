@@ -44,11 +44,19 @@ func newLs(c *cli) *cobra.Command {
 	var q choice
 	cmd := &cobra.Command{
 		Use: "ls [flags]", Aliases: []string{"list"}, Short: "List the locks of a collection",
-		Long: lsLong, Example: lsExample, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: lsLong, Example: lsExample, Args: noName, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: action(func(ctx context.Context, _ []string) error { return c.ofCollection(c.list(ctx, &q)) }),
 	}
 	q.flags(cmd)
 	return cmd
+}
+
+// noName refuses what may be a collection or a document.
+func noName(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("unexpected %q: --collection names the collection, and inspect shows one document", args[0])
+	}
+	return nil
 }
 
 func (c *cli) list(ctx context.Context, q *choice) error {
