@@ -73,7 +73,7 @@ func (r runner) plan(p *program) plan {
 	case r.one(4): // a filter that doesn't pin the document
 		pl.document, pl.filter = "", bson.M{"_id": bson.M{"$in": bson.A{name}}}
 	}
-	if r.one(4) && !pl.once {
+	if g.terms && !pl.once && r.one(4) { // Porcupine knows no conditions
 		r.open(&pl)
 	}
 	return pl
