@@ -152,8 +152,8 @@ type Lease interface {
 	// Detach ends the lease here, leaves its entry to the users of a token, and extends
 	// the entry to a TTL from now. A Locker's Resume makes a lease of the entry, in any
 	// process, and Touch extends it. The token is a text in the alphabet of URLs: the tag
-	// and a random key. Its bearer can release the lock: keep it secret. A lease that
-	// was itself resumed gives the same token again.
+	// and a secret. Its bearer can release the lock: keep it safe. The document has a hash of
+	// the secret alone. A lease that was itself resumed gives the same token again.
 	//
 	// With an ErrOutcomeUnknown there is a token, too, if the detach was sent. A resume shows
 	// the outcome, unless ctx ended and the command is still under way: it may make the token

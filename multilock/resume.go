@@ -77,7 +77,9 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	case got.Outcome != engine.Granted:
 		return nil, l.unresumed(f, k, got.Answer)
 	}
-	resumed := l.leases.New(l.engine.Grant(got.Image, c.request), got.Sent)
+	g := l.engine.Grant(got.Image, c.request)
+	g.Secret = k.Secret
+	resumed := l.leases.New(g, got.Sent)
 	l.queues.Resumed(c.lane, got.Image, c.begun)
 	// The entry is left to the users of the token again: a later release leaves no remainder for
 	// a lease that nobody got. If the detach fails, the entry stays as it is, and the token good.
@@ -115,7 +117,7 @@ func (c *call) resume(ctx context.Context, k engine.Token) (got engine.Answer, e
 			return got, attempt.Ended(ctx)
 		}
 		// transactions of the lease that had the entry may be open (rule 28)
-		own, _ := got.Image.Lock.Keyed(k.Tag, k.Key)
+		own, _ := got.Image.Lock.Keyed(k.Tag, k.Key())
 		settled, err := c.locker.leases.Settle(ctx, []engine.Mark{own.Mark})
 		switch {
 		case err == nil:

@@ -1,7 +1,9 @@
 package multilock_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -24,6 +26,24 @@ func (p *place) detach(lease doclock.Lease) string {
 		p.Fatalf("Detach: %v", err)
 	}
 	return token
+}
+
+// Who reads the document can't make the token: it has a hash of the secret.
+func TestTheDocumentHasNoToken(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		for range 2 {
+			text, err := base64.RawURLEncoding.DecodeString(token)
+			must(p, err)
+			if entries := p.entries("write"); len(entries) != 1 || len(entries[0].Key.Data) != 16 || bytes.Contains(text, entries[0].Key.Data) {
+				p.Errorf("the token is %x, the entry %+v", text, entries)
+			}
+			if again := p.detach(p.resume(l, token)); again != token {
+				p.Errorf("the token %s became %s", token, again)
+			}
+		}
+	})
 }
 
 // resume makes a lease by the token.

@@ -296,9 +296,9 @@ func TestLockOfANewerVersion(t *testing.T) {
 			p.fieldIs(DefaultField, bson.M{"v": int32(3), "fence": g.Fence, "tags": bson.M{"write": bson.A{}}})
 		},
 		"resume": func(p *peer, g Grant) {
-			p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.key": binaryID(cid)}})
+			p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.key": binaryID(key)}})
 			p.leaves("resume", func(ctx context.Context) (Answer, error) {
-				return p.Resume(ctx, p.filter(), Token{Tag: g.Tag, Key: cid}, Request{Tag: g.Tag, ID: bob})
+				return p.Resume(ctx, p.filter(), token(g), Request{Tag: g.Tag, ID: bob})
 			})
 		},
 		"convert": func(p *peer, g Grant) {

@@ -17,6 +17,8 @@ type Grant struct {
 	TTL  time.Duration
 	Most time.Duration // of its terms
 
+	Secret uuid.UUID // of the token that has resumed it
+
 	Chosen bool // its terms have the TTL
 	Batch  bool // other documents may have its id and fence
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -17,22 +18,28 @@ import (
 // Token names an entry that a detach has left to its users. It says nothing of the
 // document and of the entry's life: those are the business of who shows it.
 type Token struct {
-	Tag string
-	Key uuid.UUID
+	Tag    string
+	Secret uuid.UUID
 }
 
-// A token's text is, in the alphabet of URLs: the version, the key, the tag, and a
-// checksum of the three. Version 1 had the document and a TTL, too.
-const tokenVersion = 2
+// Key is what the entry has: it doesn't give away the secret to those who read the document.
+func (k Token) Key() uuid.UUID {
+	sum := sha256.Sum256(k.Secret[:])
+	return uuid.UUID(sum[:len(k.Secret)])
+}
+
+// A token's text is, in the alphabet of URLs: the version, the secret, the tag, and a
+// checksum of the three. Version 1 had the document and a TTL, too, and 2 the entry's key.
+const tokenVersion = 3
 
 var (
 	tokenText = base64.RawURLEncoding
 	tokenSum  = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// Text is the token in the form that is handed out. Its only secret is the key.
+// Text is the token in the form that is handed out.
 func (k Token) Text() string {
-	text := append([]byte{tokenVersion}, k.Key[:]...)
+	text := append([]byte{tokenVersion}, k.Secret[:]...)
 	text = append(text, k.Tag...)
 	return tokenText.EncodeToString(binary.BigEndian.AppendUint32(text, crc32.Checksum(text, tokenSum)))
 }
@@ -42,7 +49,7 @@ var errNoToken = errors.New("this is not the whole text that Detach has returned
 // ParseToken reads a token's text. It refuses every text but those that Text makes of
 // a tag of the engine's rules.
 func (e *Engine) ParseToken(text string) (Token, error) {
-	const sum, key = 4, 1 + len(uuid.UUID{})
+	const sum, secret = 4, 1 + len(uuid.UUID{})
 	data, err := tokenText.DecodeString(text)
 	end := len(data) - sum
 	switch {
@@ -50,14 +57,14 @@ func (e *Engine) ParseToken(text string) (Token, error) {
 		return Token{}, errNoToken
 	case data[0] != tokenVersion:
 		return Token{}, fmt.Errorf("it has version %d, and this library reads version %d; lock the document anew", data[0], tokenVersion)
-	case end < key:
+	case end < secret:
 		return Token{}, errNoToken
 	}
-	k := Token{Key: uuid.UUID(data[1:key]), Tag: string(data[key:end])}
+	k := Token{Secret: uuid.UUID(data[1:secret]), Tag: string(data[secret:end])}
 	switch _, known := e.rules[k.Tag]; {
 	case !known:
 		return Token{}, fmt.Errorf("it is of tag %q, which is not a tag of the rules", k.Tag)
-	case k.Key == uuid.Nil || k.Text() != text: // or another text of the same token
+	case k.Secret == uuid.Nil || k.Text() != text: // or another text of the same token
 		return Token{}, errNoToken
 	default:
 		return k, nil
@@ -75,7 +82,7 @@ func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answ
 	if !f.Exact {
 		query = append(query, more)
 	}
-	update := e.decision(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(idValue(k.Key), idValue(r.ID), r.Terms.Owner)
+	update := e.decision(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(idValue(k.Key()), idValue(r.ID), r.Terms.Owner)
 	img, sent, err := e.show(ctx, change{comment: forResume, query: query, update: update}, r)
 	a, err := e.answer(img, err, sent, r, Lost, Conflict)
 	if a.Outcome != Granted {
@@ -92,7 +99,7 @@ func (e *Engine) Touch(ctx context.Context, f Filter, k Token, ttl time.Duration
 		query = append(query, more)
 	}
 	d := e.decision(k.Tag, ttl)
-	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
+	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key()), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
 	img, sent, err := e.send(ctx, change{comment: forTouch, query: query, update: stage(e.path(k.Tag), entries)})
 	a := Answer{Outcome: Renewed, Sent: sent}
 	if img == nil {
@@ -144,11 +151,11 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 }
 
 // matches says that an entry is the token's: that keyed matches it.
-func (k Token) matches(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key && e.Held() }
+func (k Token) matches(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key() && e.Held() }
 
 // keyed is the filter that matches while the token's entry is in the pinned document, with
 // more, if that is given.
 func (e *Engine) keyed(f Filter, k Token, more ...bson.E) bson.D {
-	entry := append(bson.D{{Key: tokenKey, Value: idValue(k.Key)}, {Key: fenceKey, Value: bson.D{{Key: "$gt", Value: 0}}}}, more...)
+	entry := append(bson.D{{Key: tokenKey, Value: idValue(k.Key())}, {Key: fenceKey, Value: bson.D{{Key: "$gt", Value: 0}}}}, more...)
 	return f.Pin.and(e.having(k.Tag, entry))
 }

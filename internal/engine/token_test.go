@@ -41,7 +41,7 @@ func TestTokenText(t *testing.T) {
 	t.Parallel()
 	e := offline(t, relations.MultiGranularity())
 	for _, tag := range e.Rules().Tags() {
-		want := Token{Tag: tag, Key: uuid.New()}
+		want := Token{Tag: tag, Secret: uuid.New()}
 		text := want.Text()
 		if got, err := e.ParseToken(text); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
@@ -64,12 +64,12 @@ func TestTokenOfAnotherProgram(t *testing.T) {
 	const first = "AXEAAAACbnMADAAAAHNob3Aub3JkZXJzAAJmaWVsZAAFAAAAbG9jawACdGFnAAUAAABzbG90AANwaW4ADgAAABBfaWQABwAAAAASdHRsABAn" +
 		"AAAAAAAABWtleQAQAAAABGtleS4uLi4uLi4uLi4uLi4AO1zhUA" // of version 1, with a place and a TTL
 	for text, want := range map[string]string{
-		Token{Tag: "read", Key: key}.Text():              `tag "read"`,
-		Token{Tag: "", Key: key}.Text():                  `tag ""`,
-		Token{Tag: "slot\n", Key: key}.Text():            `tag "slot\n"`,
-		first:                                            "version 1",
-		summed([]byte{tokenVersion + 1}):                 "version 3",
-		Token{Tag: "slot"}.Text():                        "not the whole text",
+		Token{Tag: "read", Secret: secret}.Text():   `tag "read"`,
+		Token{Tag: "", Secret: secret}.Text():       `tag ""`,
+		Token{Tag: "slot\n", Secret: secret}.Text(): `tag "slot\n"`,
+		first:                            "version 1",
+		summed([]byte{tokenVersion + 1}): "version 4",
+		Token{Tag: "slot"}.Text():        "not the whole text",
 		summed(append([]byte{tokenVersion}, key[:9]...)): "not the whole text",
 	} {
 		if k, err := e.ParseToken(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -82,7 +82,7 @@ func TestTokenOfAnotherProgram(t *testing.T) {
 func TestTokenAltered(t *testing.T) {
 	t.Parallel()
 	e := offline(t, relations.Fair())
-	text := Token{Tag: "read", Key: key}.Text()
+	text := Token{Tag: "read", Secret: secret}.Text()
 	refused := func(altered string) {
 		t.Helper()
 		if got, err := e.ParseToken(altered); err == nil {
@@ -122,11 +122,14 @@ func summed(body []byte) string {
 	return tokenText.EncodeToString(binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, tokenSum)))
 }
 
-// key is that of the tests' token.
-var key = named("key")
+// secret is that of the tests' token, and key what its entry has.
+var (
+	secret = named("key")
+	key    = Token{Secret: secret}.Key()
+)
 
 // token is the token of a grant that was detached with the key.
-func token(g Grant) Token { return Token{Tag: g.Tag, Key: key} }
+func token(g Grant) Token { return Token{Tag: g.Tag, Secret: secret} }
 
 // detach sends a detach and checks its outcome.
 func (p *peer) detach(g Grant, want Outcome) Token {
@@ -192,7 +195,7 @@ func TestRule23ResumeOfADocumentInAState(t *testing.T) {
 	k := p.detach(p.acquire(ann, "write", Granted), Detached)
 	before := w.Stored()
 	p.misses(closed, k, NotFound)
-	p.misses(closed, Token{Tag: "read", Key: k.Key}, Lost)
+	p.misses(closed, Token{Tag: "read", Secret: k.Secret}, Lost)
 	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}

@@ -29,7 +29,7 @@ func (r *rig) detach(h *Lease, want error) uuid.UUID {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return k.Key
+	return k.Key()
 }
 
 // wantEnded checks that a handle has ended: it sends nothing more.
@@ -195,7 +195,8 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
 				g := r.grant(1, "write")
-				g.Key = uuid.New()
+				g.Secret = uuid.New()
+				g.Key = engine.Token{Secret: g.Secret}.Key()
 				h := r.New(g, r.engine.Clocks())
 				taken := func(call) error {
 					e := r.entry(h)
@@ -235,7 +236,8 @@ func TestAReleaseOfATokensEntryThatFindsNothing(t *testing.T) {
 	for late, want := range map[bool]error{false: nil, true: doclock.ErrOutcomeUnknown} {
 		virtual(t, func(r *rig) {
 			g := r.grant(1, "write")
-			g.Key = uuid.New()
+			g.Secret = uuid.New()
+			g.Key = engine.Token{Secret: g.Secret}.Key()
 			h := r.New(g, r.engine.Clocks())
 			r.server.lose = func(call) error {
 				if r.server.lose = nil; late {

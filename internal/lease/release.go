@@ -564,12 +564,12 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	k := engine.Token{Tag: l.grant.Tag, Key: l.grant.Key} // of a lease that was resumed
-	if k.Key == uuid.Nil {
-		k.Key = uuid.New()
+	k := engine.Token{Tag: l.grant.Tag, Secret: l.grant.Secret} // of a lease that was resumed
+	if k.Secret == uuid.Nil {
+		k.Secret = uuid.New()
 	}
 	sent := func() {
-		l.mark(k.Key)
+		l.mark(k.Key())
 		l.giveUp()
 	}
 	err = l.run(ctx, l.sending(sent), func(ctx context.Context) error {
@@ -599,7 +599,7 @@ func (l *Lease) detach(ctx context.Context, k engine.Token) error {
 	if err := l.declaredLoss(); err != nil {
 		return err
 	}
-	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.commands.Detach(ctx, l.grant, k.Key) })
+	got, unsure, err := settle(ctx, l, func(ctx context.Context) (engine.Answer, error) { return l.commands.Detach(ctx, l.grant, k.Key()) })
 	switch {
 	case err != nil:
 		return l.Judge(l.noAnswer("detach", unsure, err))
@@ -609,7 +609,7 @@ func (l *Lease) detach(ctx context.Context, k engine.Token) error {
 		return l.lose(got)
 	}
 	img, err := l.read(ctx)
-	switch entry, there := keyed(img, k.Tag, k.Key); {
+	switch entry, there := keyed(img, k.Tag, k.Key()); {
 	case err != nil:
 		return l.unknown("detach", oneline.Join(unsure, err))
 	case there && (l.grant.Key == uuid.Nil || entry.Until.IsZero()):

@@ -84,9 +84,9 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	}
 	docID := bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}
 	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: docID}}, Alone: Fence, Entry: engine.Entry{Tag: tag, ID: ID, Fence: Fence}}
-	k := engine.Token{Tag: tag, Key: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")}
+	k := engine.Token{Tag: tag, Secret: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")}
 	resumed := g
-	resumed.Key = k.Key
+	resumed.Key = k.Key()
 	r := engine.Request{Tag: tag, ID: g.ID}
 	document, try, takes := r, r, r
 	document.Document, try.Try = true, true
@@ -138,7 +138,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("write and hand off, pipeline").got(e.WriteAndHandOff(ctx, g, pipeline, next))
 	rec.begin("release").got(e.Release(ctx, g))
 	rec.begin("release two").got(e.ReleaseAll(ctx, []engine.Grant{g, kept}))
-	rec.begin("detach").got(e.Detach(ctx, g, k.Key))
+	rec.begin("detach").got(e.Detach(ctx, g, k.Key()))
 	rec.begin("resume, with the document").got(e.Resume(ctx, exact, k, document))
 	rec.begin("resume, more demanded, another owner").got(e.Resume(ctx, open, k, by(engine.Terms{Owner: "$$e.id"})))
 	rec.begin("touch").got(e.Touch(ctx, exact, k, ttl))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
@@ -141,11 +142,12 @@ func (m *engineMachine) guard(t *rapid.T) {
 // token is what a detach has left, or would have left.
 type token struct {
 	*program
-	known model.Token
+	known  model.Token
+	secret uuid.UUID
 }
 
-func (k token) engines(m *engineMachine) engine.Token {
-	return engine.Token{Tag: string(k.known.Tag), Key: m.uuids[k.known.Key]}
+func (k token) engines() engine.Token {
+	return engine.Token{Tag: string(k.known.Tag), Secret: k.secret}
 }
 
 // shown draws the filter that a token is shown with, and whether it matches the
@@ -170,11 +172,14 @@ func (m *engineMachine) detach(t *rapid.T) {
 	}
 	a, l, g := m.lease(t)
 	e, _ := m.doc.Find(l.Tag, l.ID)
-	key := e.Key
+	key, secret := e.Key, uuid.Nil
 	if key == 0 {
 		key = m.newID()
+		secret = m.uuids[key]
+		own := engine.Token{Secret: secret}.Key()
+		m.ids[own], m.uuids[key] = key, own
 	}
-	k := token{a.program, model.Token{Tag: a.tag, Key: key}}
+	k := token{a.program, model.Token{Tag: a.tag, Key: key}, secret}
 	doc, want, _ := m.model.Detach(m.doc, l, key, a.request().TTL, a.terms.Tolerance, m.now)
 	got, err := a.engine.Detach(t.Context(), g, m.uuids[key])
 	m.agrees(t, "detach", doc, want, got, err)
@@ -212,7 +217,7 @@ func (m *engineMachine) resume(t *rapid.T) {
 	r, said := m.sends(t, a), a.request()
 	said.Owner = a.own.Owner // else the entry's stays
 	doc, want, image := m.model.Resume(m.doc, k.known, said, matches, m.now)
-	got, err := a.engine.Resume(t.Context(), f, k.engines(m), r)
+	got, err := a.engine.Resume(t.Context(), f, k.engines(), r)
 	seen := m.agrees(t, "resume", doc, want, got, err)
 	if seen != model.Granted {
 		got.Image = nil // of the read that has found no entry
@@ -225,7 +230,7 @@ func (m *engineMachine) touch(t *rapid.T) {
 	f, matches := k.shown(m, t)
 	ttl := rapid.SampledFrom([]int64{k.terms.TTL, 1, 60_000}).Draw(t, "TTL")
 	doc, want, _ := m.model.Touch(m.doc, k.known, matches, ttl, k.terms.Tolerance, m.now)
-	got, err := k.engine.Touch(t.Context(), f, k.engines(m), ms(ttl))
+	got, err := k.engine.Touch(t.Context(), f, k.engines(), ms(ttl))
 	m.agrees(t, "touch", doc, want, got, err)
 }
 

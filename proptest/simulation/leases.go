@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -185,7 +186,8 @@ func (h *holding) token(text string) *token {
 	t := &token{text: text, group: h.group, tag: h.lease.Tag()}
 	t.document, _ = h.lease.DocumentID().StringValueOK()
 	message, _ := base64.RawURLEncoding.DecodeString(text)
-	t.key = hex.EncodeToString(message[1:17])
+	key := sha256.Sum256(message[1:17])
+	t.key = hex.EncodeToString(key[:16])
 	return t
 }
 
