@@ -21,36 +21,44 @@ type job struct{ Name string }
 
 var byPriority = doclock.Sort(bson.D{{Key: "priority", Value: -1}})
 
-// next does the next job, and waits until there is one. Do renews the lock during
-// the work. If the worker dies, the job is free after the lease's end.
+// next does the next job, and waits until there is one. The lock is renewed during the
+// work, also if ctx ends. If the worker dies, the job is free after the lease's end.
 func next(ctx context.Context, locks *writelock.Locker, pending bson.M, work func(context.Context, job) error) (job, error) {
 	var j job
 	err := locks.Do(ctx, pending, func(ctx context.Context, lease doclock.Lease) error {
-		if err := work(ctx, j); err != nil {
+		hold := context.WithoutCancel(ctx) // a shutdown lets the job end
+		if err := work(lease.KeepAlive(hold), j); err != nil {
 			return err // the job is free at once
 		}
-		return lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"state": "done"}}) // also at a shutdown
+		return lease.UpdateAndRelease(hold, bson.M{"$set": bson.M{"state": "done"}})
 	}, doclock.SkipLocked(), byPriority, doclock.Into(&j))
 	return j, err
 }
 
 // batch does up to n jobs, one after the other, and waits until there is one. Each job's
-// context ends with its own lease.
+// context ends with its own lease. If ctx ends, batch begins no other job.
 func batch(ctx context.Context, locks *writelock.Locker, pending bson.M, n int, work func(context.Context, job) error) (done []job, err error) {
 	var jobs []job
 	leases, err := locks.AcquireBatch(ctx, pending, n, byPriority, doclock.Into(&jobs))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, leases.Release(ctx)) }() // a job that failed is free at once, and taken again
+	hold := context.WithoutCancel(ctx)                              // a shutdown lets the job in hand end
+	defer func() { err = errors.Join(err, leases.Release(hold)) }() // what is not done is free at once, and taken again
 	kept := make([]context.Context, len(leases))
 	for i, lease := range leases {
-		kept[i] = lease.KeepAlive(ctx) // all from the beginning on
+		kept[i] = lease.KeepAlive(hold) // all from the beginning on
 	}
 	for i, lease := range leases {
+		switch {
+		case ctx.Err() != nil:
+			return done, err
+		case kept[i].Err() != nil:
+			continue // it was lost before its turn, as the release says
+		}
 		failed := work(kept[i], jobs[i])
 		if failed == nil {
-			failed = lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"state": "done"}})
+			failed = lease.UpdateAndRelease(hold, bson.M{"$set": bson.M{"state": "done"}})
 		}
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", jobs[i].Name, failed))
