@@ -31,7 +31,8 @@
 // A Locker may be open at the end of a bubble, and a lease held or kept with
 // t.Context(). What has a context without an end must end before: a KeepAlive or an
 // Acquire, else the bubble panics ("blocked goroutines remain"). So must the command of
-// a call that gave up: it goes on in the background. Close the Locker.
+// a call that gave up: it goes on in the background. Close the Locker. A claim that waits
+// in the test's own goroutine polls for ever, if its context has no end.
 //
 // [Server.Advance] turns the server's clock alone, as if this process had been stopped
 // meanwhile: the entry has expired, others are granted, and the lease still looks valid.
