@@ -186,7 +186,7 @@ func (a *arrival) judge(answer engine.Answer) (got granted, err error) {
 // lost leaves the entry to the clean-up, and is the error of its loss. A new arrival can make
 // another one.
 func (a *arrival) lost(answer engine.Answer, seen bool) error {
-	a.locker.cleanup.discard(a.place.Pin, a.requestWith(a.id), a.unsure, seen, nil)
+	a.locker.cleanup.discard(engine.Filter{Pin: a.place.Pin}, a.requestWith(a.id), a.unsure, seen, nil)
 	err := a.locker.leases.Missing(a.place, answer)
 	a.place, a.unsure = nil, unsure{}
 	return err
@@ -225,11 +225,14 @@ func (a *arrival) leave(w *waitqueue.Waiter) {
 
 // discard leaves the entry to the clean-up, which calls answer once a command was answered.
 func (a *arrival) discard(answer func(error)) {
-	pin := a.filter.Pin
-	if a.place != nil {
-		pin = a.place.Pin
+	f := a.filter
+	switch {
+	case a.place != nil:
+		f = engine.Filter{Pin: a.place.Pin}
+	case f.Pin != nil:
+		f = engine.Filter{Pin: f.Pin}
 	}
-	a.locker.cleanup.discard(pin, a.requestWith(a.id), a.unsure, a.place != nil, answer)
+	a.locker.cleanup.discard(f, a.requestWith(a.id), a.unsure, a.place != nil, answer)
 }
 
 // queuePlace is the entry's place, or none, as the wait queue knows it.

@@ -83,9 +83,9 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 
 // discard removes the entry of a request, if one was seen or may still be made. It calls
 // answer, in another goroutine, once a command was answered, or with an error after the
-// RetryLimit of any other command. The removal goes on after that. Without a pin the server
-// has to look through the collection.
-func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bool, answer func(error)) {
+// RetryLimit of any other command. The removal goes on after that. Without a pin it looks by
+// what else the filter demands.
+func (c *cleanup) discard(f engine.Filter, r engine.Request, late unsure, seen bool, answer func(error)) {
 	l, last := leftover{seen: seen, entries: late.n}, late.last
 	if seen {
 		l.entries++
@@ -95,7 +95,7 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 		l.answers, l.proof = []func(error){answer}, true
 	}
 	if l.entries > 0 {
-		c.add(engine.Filter{Pin: pin}, r, last, l)
+		c.add(f, r, last, l)
 	} else if answer != nil {
 		answer(nil)
 	}

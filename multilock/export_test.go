@@ -117,7 +117,7 @@ func (l *Locker) Shares() int {
 func (l *Locker) Ask(answer func(error)) error {
 	a, err := l.begin(context.Background(), bson.M{"_id": 1}, "write", nil)
 	if err == nil {
-		l.cleanup.discard(a.filter.Pin, a.request, unsure{n: 1, last: time.Now()}, false, answer)
+		l.cleanup.discard(engine.Filter{Pin: a.filter.Pin}, a.request, unsure{n: 1, last: time.Now()}, false, answer)
 	}
 	return err
 }

@@ -283,7 +283,7 @@ func (l succession) Ended(e lease.Ending) {
 		l.queues.Detached(e.Grant)
 	}
 	for _, u := range e.Unanswered {
-		l.cleanup.discard(e.Grant.Pin, u.Request, unsure{u.Attempts, u.Last}, false, nil)
+		l.cleanup.discard(engine.Filter{Pin: e.Grant.Pin}, u.Request, unsure{u.Attempts, u.Last}, false, nil)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,13 @@ import (
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"pgregory.net/rapid"
 )
 
@@ -26,13 +29,19 @@ import (
 var cuts = []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply, faultnet.Stall}
 
 // A filter that may find another document the next time is sent once. The outcome
-// stays unknown, and the entry of the command is released. Once the acquire has met its
-// document, it is repeated.
+// stays unknown, and the entry of the command is released, by what the filter demands, or the
+// server would look through the collection. Once the acquire has met its document, it is repeated.
 func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 	t.Parallel()
 	for _, cut := range cuts {
 		virtually(t, cut.String(), func(p *place) {
-			coll, net := p.faulty()
+			var asked atomic.Int64
+			net := faultnet.New()
+			coll := p.Through(options.Client().SetDialer(net).SetMonitor(fixture.Monitor(func(command bson.Raw) {
+				if comment, _ := command.Lookup("comment").StringValueOK(); comment == "doclock clean-up" && strings.Contains(command.String(), `"flowers"`) {
+					asked.Add(1)
+				}
+			})))
 			l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
 			holder := p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "read")
 			for _, tag := range []string{"read", "write"} { // granted, or waiting
@@ -45,6 +54,9 @@ func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 				}
 				p.eventually("the entry is looked for no more", func() bool { return l.Leftovers() == 0 })
 				p.wantEntries(holder)
+				if asked.Swap(0) == 0 {
+					p.Error("no clean-up has looked by the filter")
+				}
 			}
 			call := begin(p, func() (doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
 			p.waiting("write")

@@ -264,8 +264,8 @@ func (e *Engine) NoneOf(ctx context.Context, f Filter, tag string, ids []uuid.UU
 // withOneOf is the filter that matches while an entry has one of the ids, and no key.
 func (e *Engine) withOneOf(f Filter, tag string, ids []uuid.UUID) any {
 	one := e.having(tag, oneOf(ids))
-	if f.Pin == nil && f.doc != nil {
-		return f.and(bson.D{one})
+	if f.Pin == nil && f.conditions != nil {
+		return bson.D{{Key: "$and", Value: bson.A{f.conditions, bson.D{one}}}}
 	}
 	return f.Pin.and(one)
 }
