@@ -31,7 +31,8 @@ const (
 //
 //	batch, err := locks.AcquireBatch(ctx, bson.M{"state": "pending"}, "write", 50, doclock.Into(&jobs))
 //
-// [doclock.Into] gets a pointer to a slice, of the documents in the order of the leases. By
+// [doclock.Into] gets a pointer to a slice, of the documents in the order of the leases. One
+// that can't be decoded is left out; it is an error if all are. By
 // [doclock.Sort] the batch is the first n that are free. But where others take
 // documents between its commands, it has fewer, and the next batches choose at random among
 // more of the first ones, up to 16 n: else all workers would meet at the same documents.
@@ -116,20 +117,37 @@ func (b *batch) acquire(ctx context.Context) (leases Leases, err error) {
 	return leases, nil
 }
 
-// decode gives the caller the documents, in his own goroutine, or releases the leases.
-func (b *batch) decode() error {
+// decode gives the caller the documents, in his own goroutine. The leases of those that can't be
+// decoded are released; it is an error if there are no others.
+func (b *batch) decode() (err error) {
 	if !b.slice.IsValid() {
 		return nil
 	}
-	all := reflect.MakeSlice(b.slice.Type(), len(b.got), len(b.got))
-	for i, got := range b.got {
-		b.into = []any{all.Index(i).Addr().Interface()}
-		if err := b.call.decode(got.image, func() { b.locker.ops.Go(func() { b.giveBack(b.got) }) }); err != nil {
-			b.spoiled(got.image, err)
-			return err
+	all, ended := b.got, false
+	docs := reflect.MakeSlice(b.slice.Type(), 0, len(all))
+	giveBack := func(some ...granted) { b.locker.ops.Go(func() { b.giveBack(some) }) }
+	b.got = nil
+	defer func() {
+		if !ended { // the caller's code has panicked
+			giveBack(append(b.got, all...)...)
 		}
+	}()
+	for len(all) > 0 {
+		got, doc := all[0], reflect.New(b.slice.Type().Elem())
+		all = all[1:]
+		b.into = []any{doc.Interface()}
+		if failed := b.call.decode(got.image, func() { giveBack(got) }); failed != nil {
+			b.spoiled(got.image, failed)
+			err = cmp.Or(err, failed)
+			continue
+		}
+		b.got, docs = append(b.got, got), reflect.Append(docs, doc.Elem())
 	}
-	b.slice.Set(all)
+	ended = true
+	if len(b.got) == 0 {
+		return err
+	}
+	b.slice.Set(docs)
 	return nil
 }
 

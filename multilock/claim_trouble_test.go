@@ -423,7 +423,8 @@ func TestAClaimOfAnyWaitPassesOverALockedDocument(t *testing.T) {
 	}
 }
 
-// A document that the caller can't decode keeps no claim from the others: for a minute they pass over it.
+// A document that the caller can't decode keeps no claim from the others: for a minute they pass
+// over it, and a batch comes without it.
 func TestAClaimPassesOverWhatItCantDecode(t *testing.T) {
 	t.Parallel()
 	type category struct{ Rank int }
@@ -449,8 +450,11 @@ func TestAClaimPassesOverWhatItCantDecode(t *testing.T) {
 				categories := s.mem.Collection("categories")
 				must(s, errOf(categories.UpdateOne(s.Context(), doclock.ID(1), bson.M{"$set": bson.M{"rank": "high"}})))
 				for range 2 {
-					fault{doclock.ErrNotAcquired, []string{"decode document 1 into a *multilock_test.category"}}.check(t, name, errOf(claim(c)))
 					all, err := claim(c)
+					if name == "Acquire" {
+						fault{doclock.ErrNotAcquired, []string{"decode document 1 into a *multilock_test.category"}}.check(t, name, err)
+						all, err = claim(c)
+					}
 					must(s, err)
 					if len(all) != 1 || all[0].DocumentID().AsInt64() != 2 {
 						s.Errorf("%v", all)
