@@ -138,7 +138,7 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	}
 	kept := assemble(len(doc))
 	for _, field := range fields {
-		if !e.asksLock(field) && (f.Pin == nil || !slices.Contains(e.identity(), field.Key())) {
+		if field.Key() != "$comment" && !e.asksLock(field) && (f.Pin == nil || !slices.Contains(e.identity(), field.Key())) {
 			kept = kept.add(field.Key(), field.Value())
 		}
 	}
