@@ -266,7 +266,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 		}
 		why := cmp.Or(c.locker.engine.Unreachable(), silence)
 		if conflict == nil && why == nil && c.filter.Pin != nil && !c.skip && !errors.Is(err, doclock.ErrClosed) && !errors.Is(err, doclock.ErrConflict) {
-			why = fmt.Errorf("doclock: %q on document %s of %s: no answer yet", c.request.Tag, bsonvalue.Readable(c.filter.Pin.ID()), c.locker.engine.Namespace())
+			why = fmt.Errorf("doclock: acquire%s: no answer yet", c.where())
 		}
 		err = oneline.Join(err, conflict, why)
 	}

@@ -423,6 +423,16 @@ func TestAClaimOfAnyWaitPassesOverALockedDocument(t *testing.T) {
 	}
 }
 
+// An acquire that a transaction keeps from an answer names the document.
+func TestATimeoutNamesTheDocument(t *testing.T) {
+	inShop(t, func(s *shop) {
+		c := s.client(relations.Exclusive())
+		defer s.block(1)()
+		_, err := c.locks.Acquire(s.Context(), doclock.ID(1), "write")
+		fault{doclock.ErrNotAcquired, []string{`acquire "write" on document 1 of test.categories: `}}.check(s, "Acquire", err)
+	})
+}
+
 // A document that the caller can't decode keeps no claim from the others: for a minute they pass
 // over it, and a batch comes without it.
 func TestAClaimPassesOverWhatItCantDecode(t *testing.T) {

@@ -112,6 +112,14 @@ func isNested(err error) bool {
 	return errors.As(err, &c) && len(c.Holders) > 0 && !slices.ContainsFunc(c.Holders, func(h doclock.Holder) bool { return !h.InContext })
 }
 
+// where names the tag and the document of an acquire, for an error that has neither.
+func (c *call) where() string {
+	if c.filter.Pin == nil {
+		return fmt.Sprintf(" %q in %s", c.request.Tag, c.locker.engine.Namespace())
+	}
+	return fmt.Sprintf(" %q on document %s of %s", c.request.Tag, cut(bsonvalue.Readable(c.filter.Pin.ID())), c.locker.engine.Namespace())
+}
+
 // explain names the causes that a user can remove.
 func explain(command string, err error) error {
 	switch engine.AsFailure(err).Cause {
