@@ -440,3 +440,30 @@ func TestCrowdedBatches(t *testing.T) {
 		}
 	})
 }
+
+// third is a document whose third decoding panics.
+type third int
+
+func (*third) UnmarshalBSON([]byte) error {
+	if decoded++; decoded == 3 {
+		panic("the caller's codec")
+	}
+	return nil
+}
+
+var decoded int
+
+// A caller's decoding that panics leaves no lock, of the documents before and after it neither.
+func TestABatchWhoseDecodingPanics(t *testing.T) {
+	p := newJobs(t, 5)
+	l := p.locker(p.coll, relations.Exclusive())
+	decoded = 0
+	var jobs []third
+	if recovered(func() { _, _ = l.AcquireBatch(p.Context(), pendingJobs, "write", 5, doclock.Into(&jobs)) }) == nil || decoded != 3 {
+		t.Errorf("%d were decoded without a panic", decoded)
+	}
+	if p.rest(l); len(jobs) > 0 {
+		t.Errorf("the slice is %v", jobs)
+	}
+	p.wantLocked(0)
+}
