@@ -34,7 +34,7 @@ func TestLateMarkMeetsNoTransaction(t *testing.T) {
 					case "commitTransaction":
 						s.mem.Fail(1, mongo.CommandError{Code: 251}, locktest.Transactions)
 					case "mark":
-						s.mem.Delay(1, 20*time.Second, locktest.Transactions)
+						s.mem.Delay(2, 20*time.Second, locktest.Transactions) // a fence is made at the same time
 					}
 				})
 				go func() {

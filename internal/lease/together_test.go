@@ -130,14 +130,18 @@ func busy(_ *rig, all []*Lease) {
 
 // A renewal of several that no server answers says why, of each.
 func TestRenewalOfSeveralThatFails(t *testing.T) {
-	virtual(t, func(r *rig) {
-		down := errors.New("no server is there")
-		r.fault(func(context.Context, call) error { return down })
-		for _, err := range RenewAll(r.Context(), r.many(3)) {
-			r.wantErr("Renew", err, down)
-			r.wantErr("Renew", err, doclock.ErrLost)
-		}
-	})
+	for _, limit := range []time.Duration{engine.DefaultRetryLimit, 2 * time.Second} { // until the leases' end, or not
+		virtual(t, func(r *rig) {
+			down := errors.New("no server is there")
+			r.fault(func(context.Context, call) error { return down })
+			for _, err := range RenewAll(r.Context(), r.many(3)) {
+				r.wantErr("Renew", err, down)
+				if lost := limit == engine.DefaultRetryLimit; errors.Is(err, doclock.ErrLost) != lost {
+					r.Errorf("lost should be %v: %v", lost, err)
+				}
+			}
+		}, func(c *engine.Config) { c.RetryLimit = limit })
+	}
 }
 
 // A joint release that the server refuses for one document has released the others: no loss.
