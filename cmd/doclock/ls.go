@@ -18,10 +18,10 @@ import (
 
 const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
 
-An expired entry excludes nobody, unless it says so: a transaction of its holder may be open.
-It is in the document until the next grant or a sweep removes it. In JSON its "state" is what it was: held, waiting, detached
-or remainder. LEFT is the time until an entry expires if its holder does not renew it; a
-holder that lives renews it again and again.
+An expired entry excludes nobody, unless it says so: a transaction of its holder may be
+open. It is in the document until the next grant or a sweep removes it. In JSON its "state"
+is what it was: held, waiting, detached or remainder. LEFT is the time until an entry
+expires if its holder does not renew it; a holder that lives renews it again and again.
 
 A waiter of a cooperative tag, such as the exclusive "write", asks again and again, and
 leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
