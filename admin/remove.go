@@ -194,10 +194,10 @@ type work struct {
 func (w *work) together(ctx context.Context, all []engine.Exact, count *int64, send func(context.Context, []engine.Exact) (int64, error)) error {
 	change := func(ctx context.Context, some []engine.Exact) error {
 		return w.write(ctx, func(ctx context.Context) error {
-			if err := w.engine.Reach(ctx); err != nil {
+			ctx, cancel, err := w.engine.Bound(ctx, w.bounds().Timeout)
+			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, w.bounds().Timeout)
 			defer cancel()
 			n, err := send(ctx, some)
 			*count += n

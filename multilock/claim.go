@@ -257,17 +257,12 @@ func (t *try) send(ctx context.Context) (got engine.Answer, err error) {
 	return got, err
 }
 
-// patient bounds a command that locks, once a server can be reached: somebody's transaction may
-// have locked the document, and the call must have the time to pass over it.
+// patient bounds a command that locks: the call must have the time to pass over a document.
 func (c *call) patient(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if c.patience == 0 {
 		return ctx, func() {}, nil
 	}
-	if err := c.locker.engine.Reach(ctx); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.patience)
-	return ctx, cancel, nil
+	return c.locker.engine.Bound(ctx, c.patience)
 }
 
 // giveUp leaves the id of the attempt of unknown outcome to the clean-up, and takes a new

@@ -307,8 +307,15 @@ func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 	return e.Clocks(), err
 }
 
-// Reach waits until a command can be sent, as each one does by itself.
-func (e *Engine) Reach(ctx context.Context) error { return e.reach(ctx) }
+// Bound is the context of a command that may take this long from when it can be sent: somebody's
+// transaction may have locked its document, and the caller has other documents.
+func (e *Engine) Bound(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc, error) {
+	if err := e.reach(ctx); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	return ctx, cancel, nil
+}
 
 // reach waits until the driver knows a server to send to. It returns a Failure
 // if there is none when ctx ends, if the servers refuse the client's credentials,
