@@ -145,7 +145,7 @@ func TestABatchIsValidByItsLastRead(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.jobs(2)
 		net := faultnet.New()
-		l := p.made(p.Through(options.Client().SetDialer(net)), relations.Exclusive(), doclock.TTL(10*time.Second))
+		l := p.makeLocker(p.Through(options.Client().SetDialer(net)), relations.Exclusive(), doclock.TTL(10*time.Second))
 		late := net.ArmWhere(faultnet.DelayReply, func(command string, _ bson.Raw) bool { return command == "update" })
 		go func() {
 			<-late.Fired()

@@ -125,10 +125,10 @@ const calm = 30 * time.Second
 // then.
 func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	return p.made(coll, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
+	return p.makeLocker(coll, rules, append([]doclock.Option{doclock.TTL(calm), waitTTL(calm)}, opts...)...)
 }
 
-func (p *place) made(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
+func (p *place) makeLocker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
 	l, err := multilock.New(coll, rules, opts...)
 	must(p, err)
@@ -139,7 +139,7 @@ func (p *place) made(coll *mongo.Collection, rules relations.Rules, opts ...docl
 // plain makes a Locker with the library's own times, for virtual time.
 func (p *place) plain(rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	return p.made(p.coll, rules, opts...)
+	return p.makeLocker(p.coll, rules, opts...)
 }
 
 // with is an option that no user has.
@@ -502,7 +502,7 @@ func onCluster(t *testing.T, test func(r *place)) {
 // ours makes a Locker whose client faults cut off.
 func (p *place) ours(opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	return p.made(p.mem.Collection("documents"), relations.WritePreferring(), opts...)
+	return p.makeLocker(p.mem.Collection("documents"), relations.WritePreferring(), opts...)
 }
 
 // heard are the events that a Locker's observer got.

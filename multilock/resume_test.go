@@ -28,7 +28,7 @@ func (p *place) detach(lease doclock.Lease) string {
 	return token
 }
 
-// Who reads the document can't make the token: it has a hash of the secret.
+// A reader of the document can't make the token: the document has only a hash of the secret.
 func TestTheDocumentHasNoToken(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(relations.Exclusive())
