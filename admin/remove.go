@@ -205,7 +205,7 @@ func (w *work) together(ctx context.Context, all []engine.Exact, count *int64, s
 		})
 	}
 	err := change(ctx, all)
-	if len(all) == 1 || !late(err) {
+	if len(all) == 1 || !engine.Late(err) {
 		return w.done(ctx, all[0], err)
 	}
 	for i, one := range all {
@@ -216,9 +216,6 @@ func (w *work) together(ctx context.Context, all []engine.Exact, count *int64, s
 	return nil
 }
 
-// late says that a command was sent, and not answered in time.
-func late(err error) bool { return mongo.IsTimeout(err) && !engine.AsFailure(err).Nothing }
-
 // done keeps for the end what concerns a single document: its refusal, or a change that took too long,
 // though a read is answered. Other errors of a command end the work.
 func (w *work) done(ctx context.Context, one engine.Exact, err error) error {
@@ -226,7 +223,7 @@ func (w *work) done(ctx context.Context, one engine.Exact, err error) error {
 	case err == nil:
 		return nil
 	case engine.AnsweredPartly(err), engine.AsFailure(err).Unfit != 0:
-	case late(err) && w.write(ctx, func(ctx context.Context) error { _, err := w.engine.Read(ctx, one.Pin); return err }) == nil:
+	case engine.Late(err) && w.write(ctx, func(ctx context.Context) error { _, err := w.engine.Read(ctx, one.Pin); return err }) == nil:
 		err = fmt.Errorf("document %s: %w", bsonvalue.Readable(one.Pin.ID()), err)
 	default:
 		return writeError(w.what, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // arrival is an acquire by one id, which serves one entry only, and what is known of it.
@@ -257,7 +256,7 @@ func (c *call) settle(ctx context.Context, command string, settle settler, send 
 	if engine.AsFailure(cause).Cause == engine.CauseRace && !c.skip {
 		return fmt.Errorf("%w: %w", c.notFound(), cause)
 	}
-	if mongo.IsTimeout(cause) && !engine.AsFailure(cause).Nothing { // the document may be the reason
+	if engine.Late(cause) { // the document may be the reason
 		command += c.where()
 	}
 	return explain(command, cause)

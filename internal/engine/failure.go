@@ -84,6 +84,9 @@ func (f *Failure) Refused() bool { return f.Nothing && !f.Passes }
 // Outage reports that no server takes commands at present.
 func (f *Failure) Outage() bool { return f.Nothing && f.Passes && f.Cause != CauseRace }
 
+// Late says that a command was sent, and not answered in time.
+func Late(err error) bool { return mongo.IsTimeout(err) && !AsFailure(err).Nothing }
+
 // AsFailure returns the Failure in err's chain, or the most careful one.
 func AsFailure(err error) *Failure {
 	var f *Failure
